@@ -1,0 +1,59 @@
+"""Errors a person can act on. Each says what is wrong, where, and what to do; the command line prints no traceback for them."""
+
+from __future__ import annotations
+
+__all__ = ["EndpointError", "HopgraphError", "InputError", "ModelOutputError", "PromptTooLong", "StoreError"]
+
+
+class HopgraphError(Exception):
+    """Base class.
+
+    Args:
+        message: What is wrong, naming the field, file and line where there is one.
+        hint: What to do about it, in one sentence.
+    """
+
+    kind = "error"
+    """Short machine-readable cause; becomes `error.kind` of a failed result."""
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(HopgraphError):
+    """Something the user gave is wrong: a file, an argument, a setting, a prompt."""
+
+    kind = "input"
+    exit_code = 2
+
+
+class StoreError(HopgraphError):
+    """An index or a checkpoint is missing, damaged, or does not fit what is asked of it."""
+
+    kind = "store"
+    exit_code = 2
+
+
+class EndpointError(HopgraphError):
+    """The model's server can't be reached, refuses, or answers with something that is not a completion.
+
+    The run can be resumed: nothing that had been answered is lost.
+    """
+
+    kind = "endpoint"
+    exit_code = 3
+
+
+class PromptTooLong(EndpointError):
+    """A prompt does not fit the model's context even with no passage in it."""
+
+    kind = "prompt_too_long"
+
+
+class ModelOutputError(HopgraphError):
+    """A model's output was empty, cut, not JSON or of another shape, and one repair call did not help."""
+
+    kind = "model_output"

@@ -1,0 +1,84 @@
+"""Every `HOPGRAPH_*` variable, in one place. A call's context overrules them; they overrule the defaults."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from inference.errors import InputError
+
+__all__ = ["Settings", "get_settings"]
+
+
+def _user_data_folder() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "hopgraph"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hopgraph"
+
+
+class Settings(BaseSettings):
+    """Settings from the environment; the variable of field `x` is `HOPGRAPH_X`."""
+
+    model_config = SettingsConfigDict(env_prefix="HOPGRAPH_", extra="ignore", env_ignore_empty=True)
+
+    home: Path = Field(default_factory=_user_data_folder)
+    """Folder of indexes, weights and the checkpoints of `ask`; nothing is written elsewhere unasked."""
+    prompts: Path | None = None
+    """Overlay folder: a file of the same name in it replaces a prompt."""
+    cache: Literal["on", "off"] = "off"
+    """Reuse of model responses from earlier runs."""
+    checkpoints: str | None = None
+    """Where `ask` keeps its checkpoints: a SQLite file, or postgresql://... (default: HOME/checkpoints.sqlite)."""
+
+    llm_url: str | None = None
+    """Base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1. Unset: the embedded model."""
+    llm_model: str | None = None
+    """Model name at that endpoint. Unset: the only one it serves."""
+    llm_api_key: SecretStr | None = None
+    """Key of that endpoint, if it wants one. Never written anywhere."""
+    llm_context: int | None = Field(default=None, ge=256)
+    """Model context in tokens that prompts must fit. Unset: what the server reports."""
+    llm_concurrency: int = Field(default=16, ge=1, le=4096)
+    """Model calls in flight at most, per endpoint."""
+    llm_timeout: float = Field(default=300.0, gt=0)
+    """Seconds to wait for one model call."""
+    llm_retries: int = Field(default=5, ge=0, le=100)
+    """Further tries after a refused connection, a time-out, 408, 429 or 5xx."""
+    llm_extra: dict[str, Any] = Field(default_factory=dict)
+    """JSON object of further request fields, such as {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""
+    embedded_model: str = "smollm2"
+    """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""
+
+    embed_url: str | None = None
+    """Base URL of an OpenAI-compatible embeddings endpoint. Unset: the built-in MiniLM encoder."""
+    embed_model: str | None = None
+    """Model name at that embeddings endpoint."""
+    embed_api_key: SecretStr | None = None
+    """Key of that endpoint, if it wants one."""
+    embed_query_prefix: str | None = None
+    """Text put before every query. Unset: what the model is known to ask for."""
+    embed_passage_prefix: str | None = None
+    """Text put before every passage. Unset: what the model is known to ask for."""
+    chroma_url: str | None = None
+    """A Chroma server, such as http://127.0.0.1:8100. Unset: embedded Chroma."""
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """Settings as the environment gives them at the first call (`get_settings.cache_clear()` reads it again).
+
+    Raises:
+        InputError: A variable has a value of the wrong type or out of bounds; the message names it.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "HOPGRAPH_" + str(first["loc"][0]).upper()
+        raise InputError(f"environment variable {name}: {first['msg']}", hint=f"set or unset {name}") from None
