@@ -1,0 +1,121 @@
+"""Passages, and the JSON Lines files they come in."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from inference.errors import InputError
+
+__all__ = ["Passage", "content_id", "read_numbered", "read_passages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text that retrieval returns as a whole."""
+
+    id: str
+    title: str
+    text: str
+    sentences: tuple[str, ...] = ()
+    """Its sentences in order; authoritative when given, always filled in an index."""
+    source: str = ""
+    """Id of the article or document this passage was cut from; "" when it was not cut."""
+
+
+def content_id(title: str, text: str) -> str:
+    """A stable id for a passage that came without one: the same title and text give the same id."""
+    return "p-" + hashlib.sha256(f"{title}\x1f{text}".encode()).hexdigest()[:16]
+
+
+def read_passages(path: Path) -> Iterator[Passage]:
+    """Passages of a JSON Lines file, plain or `.gz`, in file order.
+
+    A line is an object with `text` and optionally `id`, `title`, `sentences` (strings) and `source`; other fields are
+    ignored. Empty texts and repeated ids come through as they are: whoever builds an index reports them.
+
+    Raises:
+        InputError: The file can't be read, or a line is not such an object; the message names file, line and field.
+    """
+    return (passage for _, passage in read_numbered(path))
+
+
+def read_numbered(path: Path) -> Iterator[tuple[int, Passage]]:
+    """As `read_passages`, each passage with its line number (from 1)."""
+    number = 0
+    try:
+        with _open(path) as lines:
+            for number, raw in enumerate(lines, start=1):
+                if raw.strip():
+                    yield number, _parse(raw, f"{path}, line {number}")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path}: damaged gzip data after line {number} ({error})", hint="fetch or compress the file again"
+        ) from error
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from error
+
+
+def _open(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+
+
+def _parse(raw: bytes, where: str) -> Passage:
+    try:
+        row = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 ({error.reason} at byte {error.start})", hint="save as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        hint = 'each line is one object such as {"text": "..."}'
+        raise InputError(f"{where}: not JSON ({error})", hint=hint) from None
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: expected an object, got {_type(row)}", hint='a line looks like {"text": "..."}')
+    if "text" not in row:
+        raise InputError(f"{where}: field 'text' is missing", hint="every passage needs a text")
+    text = _string(row, "text", where)
+    title = _string(row, "title", where)
+    sentences = row.get("sentences") or ()
+    if not isinstance(sentences, list | tuple) or not all(isinstance(sentence, str) for sentence in sentences):
+        raise InputError(f"{where}: field 'sentences' must be a list of strings", hint="or leave it out: it is derived")
+    identifier = row.get("id")
+    if isinstance(identifier, int) and not isinstance(identifier, bool):
+        row["id"] = str(identifier)
+    return Passage(
+        id=_string(row, "id", where).strip() or content_id(title, text),
+        title=title,
+        text=text,
+        sentences=tuple(_valid(sentence) for sentence in sentences if sentence.strip()),
+        source=_string(row, "source", where),
+    )
+
+
+def _string(row: dict[str, Any], field: str, where: str) -> str:
+    value = row.get(field)
+    if value is None and field != "text":
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{where}: field '{field}' must be a string, got {_type(value)}", hint="see the file format")
+    return _valid(value)
+
+
+def _valid(text: str) -> str:
+    """JSON may escape half of a surrogate pair, which no UTF-8 file or database can hold."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _type(value: object) -> str:
+    if value is None:
+        return "null"
+    return {"dict": "an object", "list": "a list", "str": "a string", "bool": "true/false"}.get(
+        type(value).__name__, "a number"
+    )
