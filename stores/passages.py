@@ -37,8 +37,8 @@ def content_id(title: str, text: str) -> str:
 def read_passages(path: Path) -> Iterator[Passage]:
     """Passages of a JSON Lines file, plain or `.gz`, in file order.
 
-    A line is an object with `text` and optionally `id`, `title`, `sentences` (strings) and `source`; other fields are
-    ignored. Empty texts and repeated ids come through as they are: whoever builds an index reports them.
+    A line is an object with `text` and optionally `id`, `title` and `sentences` (strings); other fields are ignored.
+    Empty texts and repeated ids come through as they are: whoever builds an index reports them.
 
     Raises:
         InputError: The file can't be read, or a line is not such an object; the message names file, line and field.
@@ -93,7 +93,6 @@ def _parse(raw: bytes, where: str) -> Passage:
         title=title,
         text=text,
         sentences=tuple(_valid(sentence) for sentence in sentences if sentence.strip()),
-        source=_string(row, "source", where),
     )
 
 
