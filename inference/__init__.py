@@ -1,0 +1,1 @@
+"""What answers: chat endpoint, embeddings, the embedded server and its weights."""

@@ -1,4 +1,4 @@
-"""Errors a person can act on. Each says what is wrong, where, and what to do; the command line prints no traceback for them."""
+"""Errors a person can act on: what is wrong, where, and what to do. The command line prints no traceback for them."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ class Settings(BaseSettings):
     llm_retries: int = Field(default=5, ge=0, le=100)
     """Further tries after a refused connection, a time-out, 408, 429 or 5xx."""
     llm_extra: dict[str, Any] = Field(default_factory=dict)
-    """JSON object of further request fields, such as {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""
+    """Further request fields as a JSON object, such as
+    {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""
     embedded_model: str = "smollm2"
     """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""
 

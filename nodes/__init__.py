@@ -1,0 +1,1 @@
+"""The nodes that graphs are made of: one role a file."""

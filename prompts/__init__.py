@@ -1,0 +1,1 @@
+"""Prompts as text files, and their loader."""

@@ -1,0 +1,1 @@
+"""What is kept: passages, checkpoints, model replies."""

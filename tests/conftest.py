@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference.settings import get_settings
+from tests.scripted import Script, ScriptedModel
 
 
 @pytest.fixture(autouse=True)
 def _fresh_settings(monkeypatch: pytest.MonkeyPatch):
     """No HOPGRAPH_* variable of the person running the tests reaches them; each test reads the environment anew."""
-    import os
-
     for name in list(os.environ):
         if name.startswith("HOPGRAPH_"):
             monkeypatch.delenv(name)
@@ -29,3 +31,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOPGRAPH_HOME", str(folder))
     get_settings.cache_clear()
     return folder
+
+
+@pytest.fixture
+def model(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Starts scripted models; the last one started is the endpoint that the environment names."""
+    with ExitStack() as stack:
+
+        def start(script: Script, **options: Any) -> ScriptedModel:
+            server = stack.enter_context(ScriptedModel(script, **options).running())
+            monkeypatch.setenv("HOPGRAPH_LLM_URL", server.url)
+            get_settings.cache_clear()
+            return server
+
+        yield start

@@ -6,7 +6,11 @@ import sys
 
 import typer
 
+from hopgraph.cli.ask import ask, resume
+from hopgraph.cli.doctor import doctor
+from hopgraph.cli.graph import graph
 from hopgraph.cli.index import index, search
+from hopgraph.cli.prompts import prompts
 from hopgraph.cli.serve import serve
 
 __all__ = ["app", "main"]
@@ -18,9 +22,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(index)
-app.command()(search)
-app.command()(serve)
+for command in (index, search, ask, resume, serve, doctor, graph):
+    app.command()(command)
+app.add_typer(prompts, name="prompts")
 
 
 def main() -> None:
@@ -34,9 +38,9 @@ def main() -> None:
     try:
         app()
     except HopgraphError as error:
-        print(f"hopgraph: {error.message}", file=sys.stderr)  # noqa: T201
+        print(f"hopgraph: {error.message}", file=sys.stderr)
         if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)  # noqa: T201
+            print(f"  {error.hint}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,0 +1,54 @@
+# `make demo` and `make test` do all their own set-up: they need Python 3.11+ and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# pip's own byte-compiling of everything takes longer than Python's of what is used.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+.PHONY: setup dev demo test test-slow lint lock clean
+
+setup: $(VENV)/installed
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("hopgraph needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing hopgraph into $(VENV)"
+	$(PIP_INSTALL) --require-hashes -r requirements.lock
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+dev: $(VENV)/installed-dev
+
+$(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing hopgraph with its development tools into $(VENV)"
+	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/installed
+
+demo: setup
+	$(BIN)/python -m hopgraph.demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+test-slow: dev
+	$(BIN)/python -m pytest -m slow
+
+lint: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Pins everything, with hashes; needs uv (pip install uv).
+lock:
+	echo 'setuptools>=77' > build-requirements.in
+	uv pip compile pyproject.toml build-requirements.in --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --no-header --upgrade --quiet -o requirements.lock
+	uv pip compile pyproject.toml build-requirements.in --extra dev -c requirements.lock --universal \
+		--python-version 3.11 --generate-hashes --no-annotate --no-header --quiet -o requirements-dev.lock
+	rm build-requirements.in
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,20 @@
+"""The model alone, without a search: what it knows by heart."""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START, StateGraph
+
+from nodes.context import NoRetrievalContext
+from nodes.generator import generator
+from nodes.intake import intake
+from nodes.state import QuestionInput, State
+
+__all__ = ["builder"]
+
+builder = StateGraph(State, context_schema=NoRetrievalContext, input_schema=QuestionInput)
+builder.add_node("intake", intake(searches=False))
+builder.add_node("generator", generator("no_retrieval/answer", from_evidence=False))
+
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "generator")
+builder.add_edge("generator", END)

@@ -1,0 +1,96 @@
+"""PRISM (Nahid and Rafiei): agentic retrieval with a precision-recall loop. To be read beside Fig. 1 and Sec. 2."""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from nodes.adder import adder
+from nodes.analyzer import analyzer
+from nodes.context import PrismContext
+from nodes.evidence import as_refs
+from nodes.generator import generator
+from nodes.intake import intake
+from nodes.merger import merger
+from nodes.retriever import retriever
+from nodes.selector import guess, selector
+from nodes.state import PrismState, QuestionInput
+
+__all__ = ["builder"]
+
+WHOLE_POOL = ("full_context", "setwise")
+"""Conditions that look at one search's whole pool of candidates."""
+
+
+def enter(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+    """The conditions that PRISM is compared with take a shorter way."""
+    if runtime.context.condition == "oracle_context":
+        return "gold"
+    decomposes = runtime.context.condition == "prism" and "analyzer" not in runtime.context.ablate
+    return "decompose" if decomposes else "search"
+
+
+def select(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+    """Who looks at the candidates first."""
+    if not state["pool"] or runtime.context.condition in ("full_context", "oner"):
+        return "take all"
+    if runtime.context.condition == "setwise":
+        return "pick a set"
+    adder_first = runtime.context.order == "adder_first" and "loop" not in runtime.context.ablate
+    return "guess" if adder_first else "select"
+
+
+def after_selector(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+    """The Adder's turn; in the order of the paper's example the Selector ends a round."""
+    if "loop" in runtime.context.ablate:
+        return "done"
+    return "add" if runtime.context.order == "selector_first" or _goes_on(state, runtime) else "done"
+
+
+def after_adder(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+    """The Selector's turn; by default the Adder ends a round."""
+    return "prune" if runtime.context.order == "adder_first" or _goes_on(state, runtime) else "done"
+
+
+def _goes_on(state: PrismState, runtime: Runtime[PrismContext]) -> bool:
+    """At most N rounds, and no further one when the last changed nothing (Sec. 2.4)."""
+    changed = set(as_refs(state["selected"])) != set(as_refs(state["before"]))
+    return changed and state["iteration"] < runtime.context.max_iterations
+
+
+def queries(state: PrismState) -> list[str]:
+    """The question and its sub-questions."""
+    return [state["question"], *state.get("subquestions", [])]
+
+
+builder = StateGraph(PrismState, context_schema=PrismContext, input_schema=QuestionInput)
+builder.add_node("intake", intake())
+builder.add_node("analyzer", analyzer("prism/analyzer"))
+builder.add_node(
+    "retriever",
+    retriever(
+        queries=queries,
+        mode=lambda context: "sparse" if context.condition == "oner" else None,
+        top_k=lambda context: context.pool_size if context.condition in WHOLE_POOL else context.top_k,
+        limit=lambda context: context.top_k if context.condition == "oner" else context.pool_size,
+    ),
+)
+builder.add_node("guess", guess("prism/guess"))
+builder.add_node("selector", selector("prism/selector", prune="prism/selector_prune"))
+builder.add_node("adder", adder("prism/adder"))
+builder.add_node("setwise", selector("prism/setwise"))
+builder.add_node("merger", merger())
+builder.add_node("generator", generator("prism/answer"))
+
+builder.add_edge(START, "intake")
+builder.add_conditional_edges("intake", enter, {"decompose": "analyzer", "search": "retriever", "gold": "merger"})
+builder.add_edge("analyzer", "retriever")
+builder.add_conditional_edges(
+    "retriever", select, {"select": "selector", "guess": "guess", "pick a set": "setwise", "take all": "merger"}
+)
+builder.add_edge("guess", "adder")
+builder.add_conditional_edges("selector", after_selector, {"add": "adder", "done": "merger"})
+builder.add_conditional_edges("adder", after_adder, {"prune": "selector", "done": "merger"})
+builder.add_edge("setwise", "merger")
+builder.add_edge("merger", "generator")
+builder.add_edge("generator", END)

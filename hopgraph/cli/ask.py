@@ -1,0 +1,202 @@
+"""`hopgraph ask` and `hopgraph resume`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from hopgraph.results import Result
+    from nodes.state import Step
+
+__all__ = ["ask", "resume"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+
+
+def ask(
+    question: Annotated[str | None, typer.Argument(help="The question.", show_default=False)] = None,
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="How to answer it; `hopgraph graph` lists them.")
+    ] = "prism",
+    index: Annotated[str | None, typer.Option("--index", "-i", help="Index to search.")] = None,
+    contexts: Annotated[
+        Path | None, typer.Option(help="Answer from the passages of this JSON Lines file instead of searching.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method; may be repeated.")
+    ] = None,
+    thread: Annotated[
+        str | None, typer.Option(help="Id of the run. One that was cut off goes on; one that has ended is shown.")
+    ] = None,
+    cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question."""
+    if cache:
+        _use_cache()
+    values = _settings(settings or [])
+    if index is not None:
+        values["index"] = index
+    _finish(*asyncio.run(_ask(question, method, values, contexts, thread, quiet=as_json)), as_json)
+
+
+def resume(thread: Annotated[str, typer.Argument(help="Id of the run.")], as_json: AsJson = False) -> None:
+    """Go on with a question that was cut off; one that has ended is shown and not run again."""
+    _finish(*asyncio.run(_resume(thread, quiet=as_json)), as_json)
+
+
+async def _ask(
+    question: str | None,
+    method: str,
+    values: dict[str, Any],
+    contexts: Path | None,
+    thread: str | None,
+    *,
+    quiet: bool,
+) -> tuple[Result, str | None]:
+    """The result, and the index it is from."""
+    from hopgraph.run import ask, check_thread, make_context, new_thread
+    from inference.errors import InputError
+    from nodes.intake import check_question
+    from stores.checkpoints import open_checkpoints
+
+    async with open_checkpoints() as saver:
+        if thread is not None:
+            check_thread(thread)
+            if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
+                return await _go_on(thread, question, saver, quiet=quiet)
+        if question is None:
+            raise InputError("question: none is given", hint='hopgraph ask "..." --index NAME')
+        context = make_context(method, values)
+        question = check_question(question)
+        given = _read_contexts(contexts) if contexts is not None else None
+        if given is None and method != "no_retrieval":
+            _check_index(context.index)
+        await _check_endpoint(context.model)
+        thread = thread or new_thread(context)
+        _note(f"thread {thread}")
+        with _progress(quiet) as show:
+            result = await ask(question, context, saver, thread=thread, contexts=given, on_step=show)
+        return result, context.index
+
+
+async def _resume(thread: str, *, quiet: bool) -> tuple[Result, str | None]:
+    from stores.checkpoints import open_checkpoints
+
+    async with open_checkpoints() as saver:
+        return await _go_on(thread, None, saver, quiet=quiet)
+
+
+async def _go_on(thread: str, question: str | None, saver: Any, *, quiet: bool) -> tuple[Result, str | None]:
+    from hopgraph.run import read_thread, resume
+    from inference.errors import InputError
+
+    found = await read_thread(thread, saver)
+    if question is not None and question.strip() != found.question:
+        raise InputError(
+            f"thread {thread} belongs to another question: {found.question[:200]!r}",
+            hint="leave --thread out to ask anew",
+        )
+    if not found.finished:
+        await _check_endpoint(found.context.model)
+    with _progress(quiet or found.finished) as show:
+        return await resume(thread, saver, on_step=show), found.context.index
+
+
+def _check_index(name: str | None) -> None:
+    """Say at once that an index is missing, before a model is started."""
+    from nodes.passages import index_ref
+
+    index_ref(name)
+
+
+async def _check_endpoint(model: str | None) -> None:
+    """Say at once that the endpoint can't be used, instead of after the retries of the first call."""
+    from nodes.model import open_endpoint
+
+    endpoint = await open_endpoint(model)
+    await endpoint.describe()
+    await endpoint.model_name()
+
+
+def _read_contexts(path: Path) -> list[dict[str, Any]]:
+    from stores.passages import read_passages
+
+    passages = list(read_passages(path))
+    return [{"title": p.title, "text": p.text, "sentences": list(p.sentences)} for p in passages]
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text."""
+    from inference.errors import InputError
+
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"--set {pair!r}: must be KEY=VALUE")
+        try:
+            values[key.strip()] = json.loads(value)
+        except ValueError:
+            values[key.strip()] = value
+    return values
+
+
+def _use_cache() -> None:
+    from inference.settings import get_settings
+
+    os.environ["HOPGRAPH_CACHE"] = "on"
+    get_settings.cache_clear()
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _progress(quiet: bool) -> Any:
+    """A line that says what is going on, while it does."""
+    if quiet:
+        return nullcontext(None)
+    from contextlib import contextmanager
+
+    from rich.console import Console
+    from rich.text import Text
+
+    @contextmanager
+    def show() -> Any:
+        console = Console(stderr=True)
+        with console.status("starting") as status:
+
+            def on_step(step: Step) -> None:
+                line = (
+                    f"{step['node']}: {(step['answer'] or step['verdict']).splitlines()[0] if step['answer'] else ''}"
+                )
+                status.update(Text(line[:100]))
+
+            yield on_step
+
+    return show()
+
+
+def _finish(result: Result, index: str | None, as_json: bool) -> None:
+    """Print the result; the exit code says what became of it."""
+    if as_json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        from hopgraph.views.terminal import print_result
+
+        print_result(result, index)
+    if result["status"] == "failed":
+        error = result["error"]
+        _note(f"hopgraph: the run failed in {error['node'] or 'its first step'}: {error['message']}")
+        if error["kind"] != "model_output":
+            _note(f"  nothing is lost: `hopgraph resume {result['thread']}` goes on from there")
+        raise typer.Exit(1 if error["kind"] == "model_output" else 3)

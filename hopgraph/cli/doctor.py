@@ -1,0 +1,227 @@
+"""`hopgraph doctor`: what works here, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Annotated, Literal
+
+import typer
+
+__all__ = ["doctor"]
+
+PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    state: Literal["ok", "note", "bad"]
+    found: str
+    advice: str = ""
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as one JSON object.")] = False,
+) -> None:
+    """Say what works, what does not, and what to do about it. Exits with 1 if something does not work."""
+    findings = [finding for check in CHECKS for finding in _run(check)]
+    if as_json:
+        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, ensure_ascii=False))
+    else:
+        _show(findings)
+    if any(finding.state == "bad" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _run(check: Callable[[], list[Finding]]) -> list[Finding]:
+    """A check's findings; what it raises is a finding, too."""
+    from inference.errors import HopgraphError
+
+    name = check.__name__.strip("_").replace("_", " ")
+    try:
+        return check()
+    except HopgraphError as error:
+        return [Finding(name, "bad", error.message, error.hint)]
+    except Exception as error:
+        return [Finding(name, "bad", f"{type(error).__name__}: {error}", "reinstall hopgraph; report it if it stays")]
+
+
+def _show(findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    marks = {"ok": ("works", "green"), "note": ("note", "yellow"), "bad": ("does not work", "red")}
+    table = Table("what", "state", "found", box=None)
+    for finding in findings:
+        found = Text(finding.found)
+        if finding.advice:
+            found.append(f"\n→ {finding.advice}", style="italic")
+        table.add_row(finding.what, Text(*marks[finding.state]), found)
+    Console().print(table)
+
+
+def _packages() -> list[Finding]:
+    versions = [f"{name} {metadata.version(name)}" for name in PACKAGES]
+    return [Finding("packages", "ok", f"Python {platform.python_version()}; " + ", ".join(versions))]
+
+
+def _home() -> list[Finding]:
+    import tempfile
+
+    from inference.settings import get_settings
+
+    home = get_settings().home
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=home):
+            pass
+    except OSError as error:
+        return [Finding("home", "bad", f"{home} can't be written: {error.strerror}", "set HOPGRAPH_HOME to a folder")]
+    free = shutil.disk_usage(home).free / 2**30
+    state: Literal["ok", "note"] = "ok" if free > 1 else "note"
+    return [Finding("home", state, f"{home}, {free:.0f} GiB free", "" if free > 1 else "little room is left")]
+
+
+def _endpoint() -> list[Finding]:
+    from inference.settings import get_settings
+
+    settings = get_settings()
+    if settings.llm_url is None:
+        return _embedded()
+    return asyncio.run(_probe())
+
+
+def _embedded() -> list[Finding]:
+    from inference.weights import weights_present
+
+    from inference.settings import get_settings
+
+    if get_settings().embedded_model == "smollm2" and not weights_present():
+        return [
+            Finding(
+                "endpoint",
+                "note",
+                "HOPGRAPH_LLM_URL is not set: the embedded model is used; its weights (93 MB) are not fetched yet",
+                "the first question fetches them, or `hopgraph serve`",
+            )
+        ]
+    return asyncio.run(_probe())
+
+
+async def _probe() -> list[Finding]:
+    """Ask for a small structured reply with log-probabilities."""
+    from pydantic import BaseModel
+
+    from inference.endpoint import Message, Schema
+    from inference.errors import EndpointError
+    from inference.settings import get_settings
+    from inference.structured import BadOutput, field_logprobs, parse_output
+    from nodes.model import open_endpoint, output_schema
+
+    class Probe(BaseModel):
+        colour: Literal["red", "blue"]
+
+    endpoint = await open_endpoint(None)
+    info = await endpoint.describe()
+    model = await endpoint.model_name()
+    kind = {"vllm": "vLLM", "llama.cpp": "llama.cpp", "other": "an OpenAI-compatible server"}[info.kind]
+    context = await endpoint.context()
+    embedded = " (embedded)" if get_settings().llm_url is None else ""
+    length = f"{context:,} tokens of context" if context else "it does not say how long its context is"
+    findings = [
+        Finding(
+            "endpoint",
+            "ok" if context else "note",
+            f"{kind} at {endpoint.url}{embedded}, model {model}, {length}",
+            "" if context else "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted",
+        )
+    ]
+    reply = await endpoint.complete(
+        [Message("user", 'Name a colour. Reply with JSON only: {"colour": "red"} or {"colour": "blue"}')],
+        request_id="doctor",
+        schema=Schema("doctor__probe", output_schema(Probe)),
+        max_tokens=32,
+        top_logprobs=0,
+    )
+    try:
+        parse_output(reply.text, Probe)
+        findings.append(Finding("structured output", "ok", f"{reply.text.strip()} in {reply.seconds:.2f} s"))
+    except BadOutput as error:
+        advice = "the server seems to ignore JSON schemas; answers will need repairs or fail"
+        findings.append(Finding("structured output", "bad", f"{error}: {reply.text.strip()[:100]!r}", advice))
+    if field_logprobs(reply.text, reply.tokens, ["colour"]):
+        findings.append(Finding("log-probabilities", "ok", "given for every token"))
+    else:
+        findings.append(
+            Finding(
+                "log-probabilities", "note", "not given", "methods that need them (PruneRAG's confidence) can't run"
+            )
+        )
+    try:
+        await endpoint.complete([Message("user", "Say: ok")], request_id="doctor", max_tokens=4, temperature=0.0)
+    except EndpointError as error:
+        findings.append(Finding("plain completion", "bad", error.message, error.hint))
+    return findings
+
+
+def _encoder() -> list[Finding]:
+    from inference.embeddings import get_encoder
+
+    encoder = get_encoder()
+    width = encoder.encode_queries(["ok"]).shape[1]
+    return [Finding("encoder", "ok", f"{encoder.id}, {width} numbers a text")]
+
+
+def _indexes() -> list[Finding]:
+    from stores.index import list_indexes, open_index
+
+    from inference.errors import StoreError
+
+    findings = []
+    for name in list_indexes():
+        try:
+            index = open_index(name)
+            findings.append(Finding(f"index {name}", "ok", f"{len(index):,} passages"))
+        except StoreError as error:
+            findings.append(Finding(f"index {name}", "bad", error.message, error.hint))
+    return findings or [Finding("indexes", "note", "none yet", "hopgraph index FILE... --name NAME")]
+
+
+def _checkpoints() -> list[Finding]:
+    from stores.checkpoints import checkpoint_place, open_checkpoints
+
+    async def count() -> int:
+        async with open_checkpoints() as saver:
+            return len({row.config["configurable"]["thread_id"] async for row in saver.alist(None, limit=1000)})
+
+    threads = asyncio.run(count())
+    return [Finding("checkpoints", "ok", f"{checkpoint_place()}, {threads} threads")]
+
+
+def _prompts() -> list[Finding]:
+    from inference.settings import get_settings
+    from prompts.loader import check_overlay, load_prompt, prompt_names
+
+    names = prompt_names()
+    for name in names:
+        load_prompt(name)
+    folder = get_settings().prompts
+    if folder is None:
+        return [Finding("prompts", "ok", f"{len(names)}, no overlay folder")]
+    rows = check_overlay(folder)
+    bad = [problem for _, problem in rows if problem]
+    if bad:
+        return [Finding("prompts", "bad", "; ".join(bad), "`hopgraph prompts check` after correcting them")]
+    return [Finding("prompts", "ok", f"{len(names)}, {len(rows)} of them replaced by {folder}")]
+
+
+CHECKS = (_packages, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint)

@@ -1,0 +1,64 @@
+"""`hopgraph prompts`: list them, show one, check an overlay folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["prompts"]
+
+prompts = typer.Typer(invoke_without_command=True, help="List the prompts, show one, or check an overlay folder.")
+
+
+@prompts.callback()
+def list_prompts(context: typer.Context) -> None:
+    """List the prompts, where each comes from and what it is for."""
+    if context.invoked_subcommand is not None:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    from prompts.loader import FOLDER, load_prompt, prompt_names
+
+    table = Table("name", "hash", "from", "purpose", box=None)
+    for name in prompt_names():
+        prompt = load_prompt(name)
+        own = Path(prompt.origin).is_relative_to(FOLDER)
+        table.add_row(name, prompt.hash, "hopgraph" if own else prompt.origin, prompt.purpose)
+    Console().print(table)
+
+
+@prompts.command()
+def show(name: Annotated[str, typer.Argument(help="Such as prism/selector.")]) -> None:
+    """Show a prompt as it is used now: its file, its variables, its text."""
+    from prompts.loader import load_prompt
+
+    prompt = load_prompt(name)
+    print(f"file: {prompt.origin}\nhash: {prompt.hash}\npurpose: {prompt.purpose}\nsource: {prompt.source}")
+    for variable, meaning in prompt.variables.items():
+        print(f"variable {{{{{variable}}}}}: {meaning}")
+    for message in prompt.messages:
+        print(f"\n# {message.role}\n{message.content}")
+
+
+@prompts.command()
+def check(
+    folder: Annotated[Path | None, typer.Argument(help="Overlay folder; default HOPGRAPH_PROMPTS.")] = None,
+) -> None:
+    """Check every prompt of an overlay folder, and say precisely what is wrong with a bad one."""
+    from inference.errors import InputError
+    from inference.settings import get_settings
+    from prompts.loader import check_overlay
+
+    folder = folder or get_settings().prompts
+    if folder is None:
+        raise InputError("no folder to check", hint="name one, or set HOPGRAPH_PROMPTS")
+    rows = check_overlay(folder)
+    for path, problem in rows:
+        print(problem or f"{path}: ok")
+    bad = sum(problem is not None for _, problem in rows)
+    print(f"{len(rows)} prompts, {bad} with errors")
+    if bad or not rows:
+        raise typer.Exit(2)

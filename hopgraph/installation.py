@@ -1,0 +1,29 @@
+"""Where hopgraph is installed, and whether its top-level packages are the ones that get imported."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["ROOMS", "check_rooms"]
+
+ROOMS = ("inference", "prompts", "stores", "nodes", "graphs")
+"""Top-level packages that come with hopgraph. Their names are common ones, so a folder of the user's may hide one."""
+
+
+def check_rooms() -> None:
+    """Make sure that no other folder or package hides one of hopgraph's.
+
+    Raises:
+        ImportError: One is hidden; the message says by what.
+    """
+    home = Path(__file__).resolve().parent.parent
+    for name in ROOMS:
+        spec = find_spec(name)
+        places = list(spec.submodule_search_locations or [spec.origin or "?"]) if spec else []
+        if not any(Path(place).resolve().parent == home for place in places):
+            taken = f"comes from {places[0]}" if places else "is missing"
+            raise ImportError(
+                f"hopgraph needs its own package '{name}' from {home}, but '{name}' {taken}. Rename that folder, or "
+                "start Python from another one (`python -P` leaves the current folder out of the search path)."
+            )

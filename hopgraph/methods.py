@@ -1,0 +1,63 @@
+"""The methods there are, by id."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.graph import StateGraph
+    from langgraph.graph.state import CompiledStateGraph
+
+    from nodes.context import Context
+
+__all__ = ["METHODS", "check_method", "context_class", "load"]
+
+METHODS = {
+    "no_retrieval": "the model alone, without a search",
+    "standard_rag": "one search, one answer",
+    "prism": "PRISM: precision and recall in a loop over evidence sentences",
+}
+"""Method ids and what they are. `graphs/<id>.py` is the method."""
+
+
+def check_method(method: str) -> str:
+    """`method`, if there is one of that id.
+
+    Raises:
+        InputError: There is none.
+    """
+    if method not in METHODS:
+        from inference.errors import InputError
+
+        raise InputError(f"method: there is no {method!r}", hint=f"methods: {', '.join(METHODS)}")
+    return method
+
+
+def load(method: str, checkpointer: BaseCheckpointSaver[str] | None = None) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A method's graph, ready to invoke.
+
+    Args:
+        method: One of `METHODS`.
+        checkpointer: Where steps are kept, such as `stores.checkpoints.open_checkpoints()`; without one, nowhere.
+
+    Raises:
+        InputError: There is no such method.
+    """
+    return _builder(method).compile(checkpointer=checkpointer, name=method)
+
+
+def context_class(method: str) -> type[Context]:
+    """The class of a method's run-time context.
+
+    Raises:
+        InputError: There is no such method.
+    """
+    schema: Any = _builder(method).context_schema
+    return cast("type[Context]", schema)
+
+
+def _builder(method: str) -> StateGraph[Any, Any, Any, Any]:
+    builder: StateGraph[Any, Any, Any, Any] = import_module(f"graphs.{check_method(method)}").builder
+    return builder

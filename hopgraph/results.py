@@ -1,0 +1,65 @@
+"""The result of one question: what `ask --json` prints, and each line of `results.jsonl`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from inference.ledger import Cost, cost_of
+from nodes.state import RunError, Status, Step
+
+__all__ = ["Result", "result_of"]
+
+
+class Result(TypedDict):
+    """One question answered, or not, by one method."""
+
+    id: str
+    method: str
+    question: str
+    answer: str
+    """"" when there is none."""
+    status: Status
+    evidence: list[str]
+    """Passage ids, best first."""
+    trajectory: list[Step]
+    cost: Cost
+    thread: str
+    prompts: dict[str, str]
+    """Hash of every prompt that was used, by name."""
+    error: NotRequired[RunError]
+    """Why it failed, when it did."""
+
+
+def result_of(
+    state: Mapping[str, Any], *, id: str, method: str, question: str, thread: str, error: RunError | None = None
+) -> Result:
+    """The result that a run's state amounts to.
+
+    Args:
+        state: The run's last state; of a run that was cut off, as far as it got.
+        id: Question id.
+        method: Method id.
+        question: The question, for states in which there is none yet.
+        thread: Thread id.
+        error: Why the run did not end, if it did not.
+    """
+    error = error or state.get("error")
+    ledger = state.get("ledger", [])
+    result = Result(
+        id=id,
+        method=method,
+        question=state.get("question") or question,
+        answer=state.get("answer", "") if error is None else "",
+        status="failed" if error else state.get("status", "failed"),
+        evidence=[ref["id"] for ref in state.get("evidence", [])],
+        trajectory=list(state.get("trajectory", [])),
+        cost=cost_of(ledger),
+        thread=thread,
+        prompts={call["prompt"]: call["prompt_hash"] for call in ledger if call["prompt"]},
+    )
+    if error:
+        result["error"] = RunError(**error)
+    return result

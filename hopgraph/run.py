@@ -1,0 +1,213 @@
+"""Run a question on a checkpointed thread, resume a thread, or show one that has ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from hopgraph.methods import check_method, context_class, load
+from hopgraph.results import Result, result_of
+from inference.errors import HopgraphError, InputError, StoreError
+from nodes.state import RunError, Step
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from nodes.context import Context
+
+__all__ = ["Thread", "ask", "make_context", "new_thread", "read_thread", "resume", "thread_of"]
+
+NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
+_THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_METADATA = "hopgraph"
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What a thread was started with."""
+
+    id: str
+    method: str
+    question_id: str
+    question: str
+    context: Context
+    finished: bool
+
+
+def thread_of(run: str, context: Context, question_id: str) -> str:
+    """Id of a question's thread in a run: the same run, method, question and settings give the same thread."""
+    settings = hashlib.sha256(context.model_dump_json().encode()).hexdigest()
+    return str(uuid.uuid5(NAMESPACE, "\0".join([run, context.method, question_id, settings])))
+
+
+def new_thread(context: Context) -> str:
+    """Id of a thread that nothing was run on yet."""
+    return thread_of(str(uuid.uuid4()), context, "ask")
+
+
+def make_context(method: str, values: Mapping[str, Any]) -> Context:
+    """A method's context from plain values.
+
+    Raises:
+        InputError: A field is unknown, of the wrong type or out of bounds; the message names it.
+    """
+    from pydantic import ValidationError
+
+    cls = context_class(check_method(method))
+    try:
+        return cls.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "context"
+        known = f"settings of {method}: {', '.join(cls.model_fields)}" if first["type"] == "extra_forbidden" else ""
+        message = "no such setting" if known else first["msg"]
+        raise InputError(f"{name}: {message}", hint=known) from None
+
+
+async def ask(
+    question: str,
+    context: Context,
+    saver: BaseCheckpointSaver[str],
+    *,
+    thread: str,
+    question_id: str = "ask",
+    contexts: Sequence[Any] | None = None,
+    gold: Sequence[Any] | None = None,
+    on_step: Callable[[Step], None] | None = None,
+) -> Result:
+    """Answer a question on a new thread.
+
+    A failure that the run can recover from later (an endpoint that is down) is a result, too: its status is `failed`,
+    and `resume` goes on from where it stopped.
+
+    Args:
+        question: The question.
+        context: The method's settings; its class says which method.
+        saver: Where the run's steps are kept.
+        thread: Id of the new thread.
+        question_id: Id of the question in the result.
+        contexts: Passages, or ids of indexed ones, to answer from instead of searching.
+        gold: Gold evidence for the oracle conditions.
+        on_step: Called with each step of the trajectory as it ends.
+
+    Raises:
+        InputError: The question, the settings or the thread's id are wrong; nothing was kept.
+        StoreError: The index can't be used.
+    """
+    from nodes.intake import check_question
+
+    check_thread(thread)
+    question = check_question(question)
+    given: dict[str, Any] = {"question": question}
+    given |= {"contexts": list(contexts)} if contexts is not None else {}
+    given |= {"gold": list(gold)} if gold is not None else {}
+    settings = context.model_dump(mode="json", exclude_unset=True)
+    about = {"method": context.method, "id": question_id, "question": question, "context": settings}
+    config: RunnableConfig = {
+        "configurable": {"thread_id": thread},
+        "metadata": {_METADATA: json.dumps(about, ensure_ascii=False)},
+    }
+    return await _run(given, context, saver, config, question_id, question, on_step)
+
+
+async def resume(thread: str, saver: BaseCheckpointSaver[str], on_step: Callable[[Step], None] | None = None) -> Result:
+    """Go on with a thread that was cut off; a thread that has ended is shown and not run again.
+
+    Raises:
+        StoreError: There is no such thread, or its index has changed since.
+    """
+    found = await read_thread(thread, saver)
+    config: RunnableConfig = {"configurable": {"thread_id": thread}}
+    if found.finished:
+        return await _result(found.context, saver, config, found.question_id, found.question, None)
+    latest = await saver.aget_tuple(config)
+    about = (latest.metadata if latest else {}).get(_METADATA)
+    config["metadata"] = {_METADATA: about}
+    return await _run(None, found.context, saver, config, found.question_id, found.question, on_step)
+
+
+async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
+    """What a thread was started with, and whether it has ended.
+
+    Raises:
+        StoreError: There is no such thread, or it was not written by hopgraph.
+    """
+    config: RunnableConfig = {"configurable": {"thread_id": check_thread(thread)}}
+    latest = await saver.aget_tuple(config)
+    if latest is None:
+        raise StoreError(f"no thread {thread}", hint="`hopgraph ask` prints the id of its thread when it starts")
+    try:
+        about = json.loads(cast("dict[str, Any]", latest.metadata)[_METADATA])
+        context = make_context(about["method"], about["context"])
+        question_id, question = str(about["id"]), str(about["question"])
+    except (KeyError, ValueError, TypeError):
+        raise StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew") from None
+    state = await load(context.method, saver).aget_state(config)
+    return Thread(thread, context.method, question_id, question, context, finished=not state.next)
+
+
+def check_thread(thread: str) -> str:
+    """`thread`, if it can be a thread's id.
+
+    Raises:
+        InputError: It can't.
+    """
+    if not _THREAD.fullmatch(thread):
+        raise InputError(
+            f"thread: {thread[:120]!r} is not a thread id", hint="letters, digits, '.', '_' and '-', at most 100"
+        )
+    return thread
+
+
+async def _run(
+    given: dict[str, Any] | None,
+    context: Context,
+    saver: BaseCheckpointSaver[str],
+    config: RunnableConfig,
+    question_id: str,
+    question: str,
+    on_step: Callable[[Step], None] | None,
+) -> Result:
+    graph = load(context.method, saver)
+    error: RunError | None = None
+    try:
+        # `sync`: a step's results are on disk before the next step's calls go out.
+        async for update in graph.astream(given, config, context=context, stream_mode="updates", durability="sync"):
+            for row in _steps(update):
+                if on_step is not None:
+                    on_step(row)
+    except InputError:
+        raise
+    except HopgraphError as problem:
+        if problem.exit_code == StoreError.exit_code:
+            raise
+        node = next(iter((await graph.aget_state(config)).next), "")
+        error = RunError(kind=problem.kind, message=problem.message, node=node)
+    return await _result(context, saver, config, question_id, question, error)
+
+
+def _steps(update: Any) -> list[Step]:
+    if not isinstance(update, dict):
+        return []
+    changes = [change.get("trajectory") for change in update.values() if isinstance(change, dict)]
+    return [row for rows in changes if isinstance(rows, list) for row in rows]  # intake's is a reset, not a list
+
+
+async def _result(
+    context: Context,
+    saver: BaseCheckpointSaver[str],
+    config: RunnableConfig,
+    question_id: str,
+    question: str,
+    error: RunError | None,
+) -> Result:
+    graph = load(context.method, saver)
+    state = (await graph.aget_state(config)).values
+    thread = str(config["configurable"]["thread_id"])
+    return result_of(state, id=question_id, method=context.method, question=question, thread=thread, error=error)

@@ -1,0 +1,126 @@
+"""A result for people: what was asked, what each step found, the evidence, the answer, the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+from rich.tree import Tree
+
+from nodes.passages import find
+from nodes.rendering import plain
+
+if TYPE_CHECKING:
+    from hopgraph.results import Result
+    from nodes.state import Step
+    from stores.passages import Passage
+
+__all__ = ["print_result", "render_result"]
+
+MAX_TITLES = 6
+_MARKS = {"answered": "green", "unanswerable": "yellow", "failed": "red"}
+
+
+def print_result(result: Result, index: str | None, console: Console | None = None) -> None:
+    """Print a result with its trajectory; passages are looked up in `index`."""
+    mentioned = {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
+    (console or Console()).print(render_result(result, find(index, mentioned)))
+
+
+def render_result(result: Result, passages: Mapping[str, Passage]) -> RenderableType:
+    """A result as something rich can print.
+
+    Args:
+        result: The result.
+        passages: The passages it mentions, by id; an unknown one is shown by its id.
+    """
+    tree = Tree(Text(plain(result["question"]), style="bold"), guide_style="dim")
+    for step in result["trajectory"]:
+        _add_step(tree, step, passages)
+    return Group(
+        Rule(Text(result["method"]), style="dim"),
+        tree,
+        _evidence(result, passages),
+        _answer(result),
+        Text(_cost(result), style="dim"),
+    )
+
+
+def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> None:
+    line = Text(step["node"], style="cyan")
+    count = step["id"].rpartition("/")[2]
+    if count.isdigit() and step["node"] != "retriever":
+        line.append(f" {count}", style="cyan")
+    if step["node"] == "retriever":
+        line.append(f"  {plain(step['question'])}", style="italic")
+    answers = [plain(row) for row in step["answer"].splitlines()] or [step["verdict"]]
+    if len(answers) == 1 and answers[0]:
+        line.append(f"  {answers[0]}")
+    branch = tree.add(line)
+    if len(answers) > 1:
+        for row in answers:
+            branch.add(Text(row))
+    if step["kind"] == "retrieve":
+        branch.add(Text(_titles(step["evidence"], passages), style="dim"))
+    elif step["kind"] == "judge" and step["sentences"]:
+        branch.add(Text(_sentence_titles(step, passages), style="dim"))
+    if step["truncated"]:
+        branch.add(Text(f"{step['truncated']} passages left out: the prompt did not fit the model", style="yellow"))
+    if step["fallback"]:
+        branch.add(Text(plain(step["fallback"]), style="yellow"))
+
+
+def _titles(ids: Sequence[str], passages: Mapping[str, Passage]) -> str:
+    names = [plain(passages[key].title) or key if key in passages else key for key in ids[:MAX_TITLES]]
+    more = f"; and {len(ids) - MAX_TITLES} more" if len(ids) > MAX_TITLES else ""
+    return "; ".join(names) + more
+
+
+def _sentence_titles(step: Step, passages: Mapping[str, Passage]) -> str:
+    by_passage: dict[str, list[str]] = {}
+    for key, index in step["sentences"]:
+        by_passage.setdefault(key, []).append(str(index))
+    rows = [f"{_titles([key], passages)} [{', '.join(indices)}]" for key, indices in by_passage.items()]
+    more = f"; and {len(rows) - MAX_TITLES} more" if len(rows) > MAX_TITLES else ""
+    return "; ".join(rows[:MAX_TITLES]) + more
+
+
+def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType:
+    if not result["evidence"]:
+        return Text("evidence: none", style="dim")
+    last = result["trajectory"][-1] if result["trajectory"] else None
+    chosen: dict[str, list[int]] = {}
+    for key, index in last["sentences"] if last else []:
+        chosen.setdefault(key, []).append(index)
+    rows: list[RenderableType] = [Text("evidence", style="bold")]
+    for number, key in enumerate(result["evidence"], start=1):
+        passage = passages.get(key)
+        title = (plain(passage.title) if passage else "") or key
+        rows.append(Text.assemble(f"{number}. ", (title, "bold"), (f"  {key}", "dim")))
+        if passage is not None:
+            text = " ".join(passage.sentences[i] for i in chosen.get(key, []) if i < len(passage.sentences))
+            shown = plain(text or passage.text)
+            rows.append(Padding(Text(shown if len(shown) <= 300 else shown[:299] + "…", style="dim"), (0, 0, 0, 3)))
+    return Group(*rows)
+
+
+def _answer(result: Result) -> Text:
+    status = result["status"]
+    shown = plain(result["answer"]) if status == "answered" else "the evidence does not answer the question"
+    if status == "failed":
+        shown = "the run failed"
+    return Text.assemble(("answer: ", "bold"), (shown, f"bold {_MARKS[status]}"))
+
+
+def _cost(result: Result) -> str:
+    cost = result["cost"]
+    extra = f" ({cost['repairs']} repairs)" if cost["repairs"] else ""
+    cached = f", {cost['cached_calls']} taken from the cache" if cost["cached_calls"] else ""
+    return (
+        f"cost: {cost['calls']} model calls{extra}{cached}, {cost['prompt_tokens']:,} + {cost['completion_tokens']:,} "
+        f"tokens, {cost['searches']} searches, {cost['seconds']:.1f} s   thread {result['thread']}"
+    )

@@ -1,0 +1,98 @@
+"""The ledger: one entry for each model call and each search of a run. Every cost figure is derived from it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+__all__ = ["Call", "Cost", "cost_of", "merge_calls"]
+
+
+class Call(TypedDict):
+    """One model call or one search, as it is kept in the state."""
+
+    id: str
+    """`X-Request-Id` of a model call; unique in the run."""
+    kind: Literal["model", "search"]
+    node: str
+    step: str
+    """Id of the trajectory step it belongs to."""
+    prompt: str
+    """Name of the prompt, "" for a search."""
+    prompt_hash: str
+    """Hash of the prompt's text, so that a result says which wording it came from."""
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    """Prompt tokens the server took from its prefix cache, where it says so."""
+    started: float
+    """Unix time in seconds."""
+    seconds: float
+    finish_reason: str
+    cached: bool
+    """Taken from the response cache: no request was made."""
+    repair: bool
+    """A second request because the first reply could not be used."""
+    superstep: int
+    task: str
+    """LangGraph's name of the task; calls of one superstep in different tasks ran side by side."""
+
+
+class Cost(TypedDict):
+    """What a run cost."""
+
+    calls: int
+    """Requests the endpoint answered with 200 and the run kept, repairs included."""
+    repairs: int
+    cached_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    searches: int
+    steps: int
+    """Retrieval-generation cycles (HANRAG, Sec. 5): searches made side by side count as one."""
+    chain: int
+    """Longest sequence of model calls in which each had to wait for the one before."""
+    seconds: float
+    """Time in which a model call or a search was under way; a pause between a kill and its resume is not in it."""
+
+
+def merge_calls(old: Sequence[Call], new: Sequence[Call]) -> list[Call]:
+    """Reducer: entries keyed by id, the later one wins. Applying the same entries twice changes nothing."""
+    merged = {call["id"]: call for call in old}
+    merged.update((call["id"], call) for call in new)
+    return list(merged.values())
+
+
+def cost_of(ledger: Iterable[Call]) -> Cost:
+    """Sum up a ledger."""
+    entries = list(ledger)
+    model = [call for call in entries if call["kind"] == "model"]
+    asked = [call for call in model if not call["cached"]]
+    searches = [call for call in entries if call["kind"] == "search"]
+    per_task: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for call in asked:
+        per_task[call["superstep"]][call["task"]] += 1
+    return Cost(
+        calls=len(asked),
+        repairs=sum(call["repair"] for call in asked),
+        cached_calls=len(model) - len(asked),
+        prompt_tokens=sum(call["prompt_tokens"] for call in asked),
+        completion_tokens=sum(call["completion_tokens"] for call in asked),
+        searches=len(searches),
+        steps=len({call["superstep"] for call in searches}),
+        chain=sum(max(tasks.values()) for tasks in per_task.values()),
+        seconds=round(_busy_seconds((call["started"], call["started"] + call["seconds"]) for call in entries), 3),
+    )
+
+
+def _busy_seconds(intervals: Iterable[tuple[float, float]]) -> float:
+    """Length of the union of time intervals."""
+    total, end = 0.0, float("-inf")
+    for start, stop in sorted(intervals):
+        total += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return total

@@ -1,0 +1,151 @@
+"""Structured output: from a reply's text to a typed value, and from a field back to the tokens that spell it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+__all__ = ["BadOutput", "Span", "Token", "field_logprobs", "field_span", "parse_output", "well_formed"]
+
+Output = TypeVar("Output", bound=BaseModel)
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\n\r]*")
+_MAX_ATTEMPTS = 50
+
+
+class Token(NamedTuple):
+    """One generated token."""
+
+    text: bytes
+    logprob: float
+    top: dict[str, float]
+    """Log-probabilities of the most likely tokens at this place, by token text; empty when not asked for."""
+
+
+class Span(NamedTuple):
+    """Half-open range of characters."""
+
+    start: int
+    end: int
+
+
+class BadOutput(ValueError):
+    """A reply that is not the structured output asked for. The message says why, in words a model can act on."""
+
+
+def well_formed(value: Any) -> Any:
+    """`value` with lone surrogates replaced, so that it can be stored and sent; strings anywhere in lists and dicts."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [well_formed(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed(key): well_formed(item) for key, item in value.items()}
+    return value
+
+
+def parse_output(text: str, output: type[Output]) -> Output:
+    """Read `output` from a reply.
+
+    A server that was given a schema replies with exactly one JSON object. Others may put it in a code fence or between
+    sentences: the first JSON object in the text counts.
+
+    Raises:
+        BadOutput: No JSON object in the text, or one of another shape.
+    """
+    value, _ = _first_object(text)
+    try:
+        return output.model_validate(well_formed(value))
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'object'}: {e['msg']}" for e in error.errors()[:3])
+        raise BadOutput(f"the JSON object does not fit the schema: {problems}") from None
+
+
+def field_span(text: str, path: Sequence[str | int]) -> Span | None:
+    """Where the value at `path` stands in a reply, in characters; a string's quotes are not part of it.
+
+    The place is found by walking the JSON, never by searching for the value, which may occur elsewhere too.
+    None if the reply has no such field. Of a repeated key the last counts, as in `json.loads`.
+    """
+    try:
+        _, span = _first_object(text)
+    except BadOutput:
+        return None
+    for key in path:
+        found = [inner for name, inner in _items(text, span.start) if name == key]
+        if not found:
+            return None
+        span = found[-1]
+    return Span(span.start + 1, span.end - 1) if text[span.start] == '"' else span
+
+
+def field_logprobs(text: str, tokens: Sequence[Token], path: Sequence[str | int]) -> list[Token]:
+    """The tokens that overlap the value at `path` by at least one byte (PruneRAG's answer confidence is over these).
+
+    Args:
+        text: The reply, without reasoning.
+        tokens: All tokens of the completion; reasoning before the reply may be among them.
+        path: Keys and indices from the top of the object.
+
+    Returns:
+        Empty when the field is missing or empty, or when the tokens do not spell the reply.
+    """
+    span = field_span(text, path)
+    reply, spelled = text.encode(), b"".join(token.text for token in tokens)
+    base = spelled.rfind(reply)
+    if span is None or base < 0 or span.start >= span.end:
+        return []
+    start, end = base + len(text[: span.start].encode()), base + len(text[: span.end].encode())
+    overlapping, at = [], 0
+    for token in tokens:
+        if at < end and at + len(token.text) > start:
+            overlapping.append(token)
+        at += len(token.text)
+    return overlapping
+
+
+def _first_object(text: str) -> tuple[dict[str, Any], Span]:
+    """The first JSON object in `text` and its place."""
+    if not text.strip():
+        raise BadOutput("the reply is empty")
+    problem = "there is no JSON object in the reply"
+    for attempt, match in enumerate(re.finditer(r"\{", text)):
+        if attempt == _MAX_ATTEMPTS:
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, match.start())
+        except RecursionError:
+            raise BadOutput("the JSON is nested too deeply") from None
+        except ValueError as error:
+            if attempt == 0:
+                problem = f"the reply is not valid JSON: {error}"
+            continue
+        return value, Span(match.start(), end)
+    raise BadOutput(problem)
+
+
+def _items(text: str, start: int) -> Iterator[tuple[str | int, Span]]:
+    """Keys or indices of the object or array that starts at `start`, with the places of their values."""
+    if text[start] not in "{[":
+        return
+    is_object = text[start] == "{"
+    at, index = _skip(text, start + 1), 0
+    while text[at] not in "}]":
+        key: str | int = index
+        if is_object:
+            key, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)  # over the colon
+        _, end = _DECODER.raw_decode(text, at)
+        yield key, Span(at, end)
+        at, index = _skip(text, end), index + 1
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at

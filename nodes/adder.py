@@ -1,0 +1,43 @@
+"""Adder: bring in evidence that the Selector left behind (recall)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from nodes.evidence import as_refs, choose_sentences, evidence_step
+from nodes.state import Node, PrismState
+
+__all__ = ["adder"]
+
+
+def adder(prompt: str) -> Node:
+    """A node that adds sentences to the evidence and never removes one.
+
+    Output that can't be used adds nothing, and the step says so.
+
+    Args:
+        prompt: Name of the prompt.
+    """
+
+    async def adder(state: PrismState, runtime: Runtime[Any]) -> dict[str, Any]:
+        current = as_refs(state.get("selected", []))
+        begins_round = runtime.context.order == "adder_first"
+        iteration = state.get("iteration", 0) + begins_round
+        step_id = f"root/adder/{iteration}"
+        chosen = await choose_sentences(state, runtime, node="adder", step=step_id, prompt=prompt)
+        known = set(current)
+        added = [ref for ref in chosen.refs or [] if ref not in known]
+        now = [*current, *added]
+        fallback = "nothing was added" if chosen.refs is None else ""
+        return {
+            "iteration": iteration,
+            "selected": now,
+            "added": added,
+            **({"before": current} if begins_round else {}),
+            "trajectory": [evidence_step(step_id, "adder", state, chosen, now, fallback)],
+            "ledger": chosen.calls,
+        }
+
+    return adder

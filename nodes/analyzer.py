@@ -1,0 +1,62 @@
+"""Question Analyzer: break a multi-hop question into sub-questions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from nodes.model import ask_model
+from nodes.rendering import plain, quoted
+from nodes.state import Node, State
+from nodes.steps import step
+
+__all__ = ["MAX_SUBQUESTIONS", "Subquestions", "analyzer"]
+
+MAX_SUBQUESTIONS = 8
+
+
+class Subquestions(BaseModel):
+    """Output of the analyzer."""
+
+    subquestions: list[Annotated[str, Field(max_length=400)]] = Field(max_length=MAX_SUBQUESTIONS)
+
+
+def analyzer(prompt: str) -> Node:
+    """A node that writes `subquestions`, in order, without repeats.
+
+    If the model's output can't be used, or holds no sub-question, the question stands for itself and the step says so.
+
+    Args:
+        prompt: Name of the prompt; it is given `question`.
+    """
+
+    async def analyzer(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        question = state["question"]
+        asked = await ask_model(
+            runtime,
+            node="analyzer",
+            step="root/analyzer",
+            prompt=prompt,
+            values={"question": quoted(question)},
+            output=Subquestions,
+        )
+        written = asked.value.subquestions if asked.value else []
+        subquestions = list(dict.fromkeys(text for item in written if (text := plain(item))))
+        fallback = asked.problem or ("" if subquestions else "no sub-question was written")
+        if fallback:
+            subquestions = [question]
+            fallback += "; the question itself was used"
+        row = step(
+            "root/analyzer",
+            "decompose",
+            "analyzer",
+            question=question,
+            answer="\n".join(subquestions),
+            calls=len(asked.calls),
+            fallback=fallback,
+        )
+        return {"subquestions": subquestions, "trajectory": [row], "ledger": asked.calls}
+
+    return analyzer

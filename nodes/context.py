@@ -1,0 +1,165 @@
+"""Run-time context: what a person can set for a call, a class a method. Every field says what it is and its bounds."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["Context", "NoRetrievalContext", "PrismContext", "Retriever", "StandardRagContext"]
+
+Retriever = Literal["hybrid", "dense", "sparse"]
+
+
+def _prompt(name: str, *nodes: str) -> Any:
+    """A field that takes the place of prompt `name` in `nodes`."""
+    role = name.partition("/")[2].replace("_", " ")
+    return Field(
+        default=None,
+        title=f"Prompt: {role}",
+        description=f"Text used instead of prompts/{name}.md, with the same variables. Empty: the file's.",
+        json_schema_extra={"langgraph_nodes": list(nodes), "langgraph_type": "prompt", "prompt": name},
+    )
+
+
+class Context(BaseModel):
+    """Settings that every method has."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True)
+
+    method: ClassVar[str] = ""
+    """The method's id."""
+    paper: ClassVar[dict[str, Any]] = {}
+    """The paper's settings, where they are not the defaults."""
+    paper_retriever: ClassVar[Retriever] = "hybrid"
+
+    index: str | None = Field(
+        default=None, title="Index", description="Name of the index to search; `hopgraph index` makes one."
+    )
+    model: str | None = Field(
+        default=None, title="Model", description="Model name at the endpoint. Empty: HOPGRAPH_LLM_MODEL."
+    )
+    generator_model: str | None = Field(
+        default=None, title="Generator model", description="Model that writes the answers. Empty: the same model."
+    )
+    top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Passages a search returns.")
+    retriever: Literal["hybrid", "dense", "sparse", "paper"] = Field(
+        default="hybrid",
+        title="Retriever",
+        description="Half of the store that is searched, or both fused; `paper` is what the method's paper used.",
+    )
+    preset: Literal["default", "paper"] = Field(
+        default="default",
+        title="Preset",
+        description="`paper` takes the paper's settings for everything that is not set here.",
+    )
+    temperature: float = Field(
+        default=0.0, ge=0.0, le=2.0, title="Temperature", description="Sampling temperature; 0 is greedy."
+    )
+    max_tokens: int = Field(
+        default=512, ge=16, le=32768, title="Max tokens", description="Longest completion of one call, in tokens."
+    )
+    seed: int | None = Field(
+        default=0, ge=0, le=2**31 - 1, title="Seed", description="Sampling seed, for servers that honour one."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_preset(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("preset") == "paper":
+            return {"retriever": "paper", **cls.paper, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _blank_is_unset(self) -> Self:
+        for name in type(self).model_fields:
+            if getattr(self, name) == "" and type(self).model_fields[name].default is None:
+                self.__dict__[name] = None
+        return self
+
+    @property
+    def mode(self) -> Retriever:
+        """The store's search mode."""
+        return self.paper_retriever if self.retriever == "paper" else self.retriever
+
+    def prompt_override(self, name: str) -> str | None:
+        """The text that this call puts in the place of prompt `name`."""
+        return self.prompt_overrides().get(name)
+
+    def prompt_overrides(self) -> dict[str, str]:
+        """All prompts that this call replaces, by name."""
+        return {name: text for field, name in self.prompts().items() if (text := getattr(self, field))}
+
+    @classmethod
+    def prompts(cls) -> dict[str, str]:
+        """The method's prompts: context field -> prompt name."""
+        extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {
+            name: str(extra["prompt"])
+            for name, extra in extras.items()
+            if isinstance(extra, dict) and "prompt" in extra
+        }
+
+
+class NoRetrievalContext(Context):
+    """The model alone."""
+
+    method = "no_retrieval"
+
+    prompt_answer: str | None = _prompt("no_retrieval/answer", "generator")
+
+
+class StandardRagContext(Context):
+    """One search, one answer."""
+
+    method = "standard_rag"
+
+    prompt_answer: str | None = _prompt("standard_rag/answer", "generator")
+
+
+class PrismContext(Context):
+    """PRISM: precision and recall in a loop over evidence sentences."""
+
+    method = "prism"
+
+    max_iterations: int = Field(
+        default=3, ge=1, le=10, title="Iterations", description="Rounds of Selector and Adder at most (N)."
+    )
+    pool_size: int = Field(
+        default=20, ge=1, le=100, title="Pool size", description="Candidate passages kept over all searches."
+    )
+    order: Literal["selector_first", "adder_first"] = Field(
+        default="selector_first",
+        title="Order",
+        description="`adder_first` is the order of the paper's example (App. A.3), which starts from a guess.",
+    )
+    final: Literal["union", "last"] = Field(
+        default="union",
+        title="Final evidence",
+        description="`union`: all that a Selector kept, and the last Adder's additions. `last`: its last set.",
+    )
+    answer_from: Literal["sentences", "passages"] = Field(
+        default="sentences",
+        title="Answer from",
+        description="Whether the answer is written from evidence sentences or from their whole passages (Table 7).",
+    )
+    condition: Literal["prism", "full_context", "oracle_context", "oner", "setwise"] = Field(
+        default="prism",
+        title="Condition",
+        description=(
+            "What the paper compares with: all candidates, gold evidence (input `gold`), one BM25 search (OneR), or one "
+            "call that picks a set out of 20 (SetR)."
+        ),
+    )
+    ablate: list[Literal["analyzer", "loop"]] = Field(
+        default_factory=list,
+        title="Ablations",
+        description="`analyzer`: no sub-questions. `loop`: one selection, no Adder (Table 5).",
+    )
+    prompt_analyzer: str | None = _prompt("prism/analyzer", "analyzer")
+    prompt_guess: str | None = _prompt("prism/guess", "guess")
+    prompt_selector: str | None = _prompt("prism/selector", "selector")
+    prompt_selector_prune: str | None = _prompt("prism/selector_prune", "selector")
+    prompt_setwise: str | None = _prompt("prism/setwise", "setwise")
+    prompt_adder: str | None = _prompt("prism/adder", "adder")
+    prompt_answer: str | None = _prompt("prism/answer", "generator")

@@ -1,0 +1,111 @@
+"""What Selector and Adder share: candidates with labelled sentences in, chosen sentences out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from inference.ledger import Call
+from nodes.model import ask_model
+from nodes.passages import fetch
+from nodes.rendering import Labels, numbered, quoted, sentence_block
+from nodes.state import PrismState, SentenceRef, Step
+from nodes.steps import step
+from stores.passages import Passage
+
+__all__ = ["Chosen", "EvidenceLabels", "as_refs", "choose_sentences", "evidence_step"]
+
+
+class EvidenceLabels(BaseModel):
+    """Output of Selector and Adder: labels of sentences, or numbers of whole passages."""
+
+    evidence: list[Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?$")]] = Field(max_length=64)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Sentences that the model named."""
+
+    refs: list[SentenceRef] | None
+    """None when its output could not be used."""
+    pool: list[Passage]
+    problem: str
+    """Why `refs` is None, or which labels name no sentence of the pool."""
+    calls: list[Call]
+    truncated: int
+
+
+async def choose_sentences(
+    state: PrismState, runtime: Runtime[Any], *, node: str, step: str, prompt: str, whole_pool: bool = True
+) -> Chosen:
+    """Ask the model to name sentences.
+
+    Args:
+        state: The prompt is given `question`, `subquestions`, `candidates`, and `current` (labels chosen so far).
+        runtime: The node's runtime.
+        node: For the ledger.
+        step: Id of the step.
+        prompt: Name of the prompt.
+        whole_pool: Show all candidates; else only the sentences chosen so far.
+    """
+    pool = await fetch(state, [ref["id"] for ref in state["pool"]])
+    labels = Labels(pool)
+    current = as_refs(state.get("selected", []))
+    if whole_pool:
+        blocks = [sentence_block(number, passage) for number, passage in enumerate(pool, start=1)]
+    else:
+        blocks = [
+            sentence_block(number, passage, indices)
+            for number, passage in enumerate(pool, start=1)
+            if (indices := [index for key, index in current if key == passage.id])
+        ]
+    asked = await ask_model(
+        runtime,
+        node=node,
+        step=step,
+        prompt=prompt,
+        values={
+            "question": quoted(state["question"]),
+            "subquestions": numbered(state.get("subquestions") or [state["question"]]),
+            "current": ", ".join(labels.label(ref) for ref in current) or "(none)",
+        },
+        output=EvidenceLabels,
+        items=blocks,
+        items_as="candidates",
+    )
+    if asked.value is None:
+        return Chosen(None, pool, asked.problem, asked.calls, asked.truncated)
+    refs, rejected = labels.refs(asked.value.evidence)
+    problem = f"rejected, not in the pool: {', '.join(rejected[:10])}" if rejected else ""
+    return Chosen(refs, pool, problem, asked.calls, asked.truncated)
+
+
+def as_refs(rows: Iterable[Any]) -> list[SentenceRef]:
+    """Sentence references as tuples: a checkpoint or a person's edit may have made lists of them."""
+    return [(str(key), int(index)) for key, index in rows]
+
+
+def evidence_step(
+    step_id: str, node: str, state: PrismState, chosen: Chosen, now: list[SentenceRef], fallback: str = ""
+) -> Step:
+    """The step of a node that changed the evidence from the state's to `now`."""
+    old = as_refs(state.get("selected", []))
+    added, removed = len(set(now) - set(old)), len(set(old) - set(now))
+    changes = [f"{added} added"] * bool(added) + [f"{removed} removed"] * bool(removed)
+    return step(
+        step_id,
+        "judge",
+        node,
+        question=state["question"],
+        answer=f"{len(now)} sentences" + (f" ({', '.join(changes)})" if old and changes else ""),
+        verdict="changed" if changes else "unchanged",
+        evidence=list(dict.fromkeys(key for key, _ in now)),
+        sentences=now,
+        calls=len(chosen.calls),
+        truncated=chosen.truncated,
+        fallback="; ".join(filter(None, [chosen.problem, fallback])),
+    )

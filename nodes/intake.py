@@ -1,0 +1,124 @@
+"""Intake: check the question and all that the run needs, before anything is spent on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from inference.errors import InputError
+from nodes.context import Context
+from nodes.passages import index_ref
+from nodes.state import GivenPassage, IndexRef, Node, State
+from prompts.loader import load_prompt
+from stores.given import put_given
+from stores.passages import Passage
+
+__all__ = ["MAX_QUESTION", "intake"]
+
+MAX_QUESTION = 20_000
+"""Characters. The longest question of the benchmarks has under 1,000."""
+
+
+def intake(*, searches: bool = True) -> Node:
+    """A graph's first node.
+
+    It checks question, given passages, index and prompt overrides, puts given passages into the store so that the state
+    needs only their ids, notes which index the run is on, and empties what an earlier run of the thread left behind.
+
+    Args:
+        searches: Whether the method needs an index (one is not needed when passages are given).
+
+    Raises:
+        InputError: The question is empty or too long, or a given passage or prompt is malformed.
+        StoreError: The index is missing or does not have a given id.
+    """
+
+    async def intake(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        question = check_question(state.get("question"))
+        given = state.get("contexts")
+        context: Context = runtime.context
+
+        def check() -> tuple[IndexRef | None, list[str] | None]:
+            for name, text in context.prompt_overrides().items():
+                load_prompt(name, text)
+            rows = None if given is None else _check_given(given)
+            by_id = [row for row in rows or [] if isinstance(row, str)]
+            index = index_ref(context.index) if by_id or (searches and rows is None) else None
+            if index is not None and by_id:
+                _require_ids(index, by_id)
+            return index, None if rows is None else _store(rows)
+
+        index, contexts = await asyncio.to_thread(check)
+        return {
+            "question": question,
+            "answer": "",
+            "evidence": [],
+            "sentences": [],
+            "trajectory": Overwrite([]),
+            "ledger": Overwrite([]),
+            **({"index": index} if index else {}),
+            **({"contexts": contexts} if contexts is not None else {}),
+        }
+
+    return intake
+
+
+def check_question(question: object) -> str:
+    """The question without surrounding space.
+
+    Raises:
+        InputError: It is no text, empty, or longer than `MAX_QUESTION`.
+    """
+    if not isinstance(question, str):
+        raise InputError(f"question: must be text, not {type(question).__name__}")
+    # Lone surrogates (bytes of a command line that are not UTF-8) can be neither stored nor sent.
+    question = question.encode("utf-8", "replace").decode().strip()
+    if not question:
+        raise InputError("question: is empty")
+    if len(question) > MAX_QUESTION:
+        raise InputError(
+            f"question: has {len(question):,} characters, at most {MAX_QUESTION:,} are allowed",
+            hint="documents go into an index, not into the question",
+        )
+    return question
+
+
+def _check_given(rows: object) -> list[str | GivenPassage]:
+    if not isinstance(rows, list):
+        raise InputError(f"contexts: must be a list, not {type(rows).__name__}")
+    for number, row in enumerate(rows):
+        if isinstance(row, str):
+            continue
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not row["text"].strip():
+            raise InputError(f"contexts[{number}]: must be a passage id or an object with `title` and `text`")
+        if not isinstance(row.get("title", ""), str):
+            raise InputError(f"contexts[{number}].title: must be text")
+        sentences = row.get("sentences", [])
+        if not isinstance(sentences, list) or not all(isinstance(s, str) and s.strip() for s in sentences):
+            raise InputError(f"contexts[{number}].sentences: must be a list of non-empty texts")
+    if not rows:
+        raise InputError("contexts: is empty", hint="leave it out to search the index")
+    return rows
+
+
+def _require_ids(index: IndexRef, ids: list[str]) -> None:
+    from stores.index import open_index
+
+    opened = open_index(index["name"])
+    for key in ids:
+        if key not in opened:
+            raise InputError(f"contexts: passage {key!r} is not in index {index['name']}")
+
+
+def _store(rows: list[str | GivenPassage]) -> list[str]:
+    """Ids of all rows, in order; passages are put into the store."""
+    passages = [
+        Passage(id="", title=row.get("title", ""), text=row["text"], sentences=tuple(row.get("sentences", [])))
+        for row in rows
+        if not isinstance(row, str)
+    ]
+    ids = iter(put_given(passages))
+    return list(dict.fromkeys(row if isinstance(row, str) else next(ids) for row in rows))

@@ -1,0 +1,277 @@
+"""How a node calls the model: fit the prompt, ask, check the output, repair once, account for everything.
+
+Every request is a LangGraph task of its own, so its reply is committed the moment it arrives: after a crash a resumed
+node gets the finished replies from the checkpoint and repeats only what was in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+from langgraph.config import get_config
+from langgraph.func import task
+from langgraph.runtime import Runtime
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from inference.endpoint import Endpoint, Message, ResponseCache, Schema, get_endpoint
+from inference.errors import PromptTooLong
+from inference.ledger import Call
+from inference.settings import get_settings
+from inference.structured import BadOutput, field_logprobs, parse_output
+from nodes.context import Context
+from prompts.loader import Prompt, load_prompt
+
+__all__ = ["Asked", "ask_model", "open_endpoint", "output_schema", "place", "thread_id"]
+
+Output = TypeVar("Output", bound=BaseModel)
+_ASCII_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_QUOTED_REPLY = 2000
+_REPAIR = "shared/repair"
+
+
+@dataclass(frozen=True)
+class Asked(Generic[Output]):
+    """What came of asking the model."""
+
+    value: Output | None
+    """None when the output could not be used, not even after the repair."""
+    problem: str
+    """Why `value` is None, in words; else ""."""
+    calls: list[Call]
+    truncated: int
+    """Items that were left out of the prompt because it did not fit the model's context."""
+    logprobs: list[float]
+    """Log-probabilities of the tokens that spell the scored field; empty when not asked for or not given."""
+
+
+class _Raw(TypedDict):
+    """Result of a request task; it goes into the checkpoint."""
+
+    text: str
+    finish_reason: str
+    call: Call
+    logprobs: list[float]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Argument of a request task."""
+
+    endpoint: Endpoint
+    messages: list[Message]
+    call: Call
+    """All but what the reply adds."""
+    schema: Schema
+    context: Context
+    score: tuple[str, ...]
+
+
+async def ask_model(
+    runtime: Runtime[Any],
+    *,
+    node: str,
+    step: str,
+    prompt: str,
+    values: Mapping[str, str],
+    output: type[Output],
+    items: Sequence[str] = (),
+    items_as: str = "",
+    generator: bool = False,
+    score: tuple[str, ...] = (),
+) -> Asked[Output]:
+    """Ask the model for an `output`.
+
+    Args:
+        runtime: The node's runtime.
+        node: The node's name, for the ledger, the request id and the schema's name.
+        step: Id of the trajectory step that the call belongs to.
+        prompt: Name of the prompt.
+        values: Values of its variables.
+        output: What the reply must be.
+        items: Blocks of text, best first, that fill the variable `items_as`; the last ones are left out if the prompt
+            does not fit the model's context.
+        items_as: The variable for `items`.
+        generator: Ask the context's generator model.
+        score: Path of a field of the output whose token log-probabilities are wanted.
+
+    Raises:
+        EndpointError: The endpoint can't be used; the run can be resumed.
+        PromptTooLong: The prompt does not fit even without items.
+        InputError: The prompt is malformed.
+    """
+    context: Context = runtime.context
+    text = await asyncio.to_thread(load_prompt, prompt, context.prompt_override(prompt))
+    model = (context.generator_model if generator else None) or context.model
+    endpoint = await open_endpoint(model)
+    messages, truncated = await _fit(endpoint, text, values, items, items_as, context.max_tokens)
+    superstep, name = place()
+    call = Call(
+        id=f"{thread_id()}.{context.method}.{node}.{hashlib.sha256(step.encode()).hexdigest()[:8]}",
+        kind="model",
+        node=node,
+        step=step,
+        prompt=prompt,
+        prompt_hash=text.hash,
+        model=await endpoint.model_name(),
+        prompt_tokens=0,
+        completion_tokens=0,
+        cached_tokens=0,
+        started=0.0,
+        seconds=0.0,
+        finish_reason="",
+        cached=False,
+        repair=False,
+        superstep=superstep,
+        task=name,
+    )
+    schema = Schema(f"{context.method}__{node}", output_schema(output))
+    request = _Request(endpoint, messages, call, schema, context, score)
+    raw = await _ask(request)
+    value, problem = _read(raw, output)
+    calls = [raw["call"]]
+    if value is None:
+        fixed = await _repair(request, raw, problem)
+        if fixed is not None:
+            raw = fixed
+            calls.append(raw["call"])
+            value, problem = _read(raw, output)
+    return Asked(value, problem, calls, truncated, raw["logprobs"] if value is not None else [])
+
+
+def place() -> tuple[int, str]:
+    """Where the running node is: its superstep, and a name that tells tasks of one superstep apart."""
+    metadata = get_config().get("metadata", {})
+    return int(metadata.get("langgraph_step", 0)), "/".join(map(str, metadata.get("langgraph_path", ())))
+
+
+def thread_id() -> str:
+    """The running thread's id, in ASCII; `local` when the run is not checkpointed."""
+    raw = str(get_config().get("configurable", {}).get("thread_id") or "local")
+    return raw if _ASCII_ID.fullmatch(raw) else hashlib.sha256(raw.encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=64)
+def output_schema(output: type[BaseModel]) -> Mapping[str, Any]:
+    """JSON schema of a model output: no titles or descriptions, no further keys allowed."""
+
+    def clean(node: Any) -> Any:
+        if isinstance(node, list):
+            return [clean(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        kept = {
+            key: {name: clean(value) for name, value in item.items()} if key in ("properties", "$defs") else clean(item)
+            for key, item in node.items()
+            if key not in ("title", "description", "default")
+        }
+        return kept | {"additionalProperties": False} if kept.get("type") == "object" else kept
+
+    schema: Mapping[str, Any] = clean(output.model_json_schema())
+    return schema
+
+
+async def open_endpoint(model: str | None) -> Endpoint:
+    """The endpoint; an embedded server may have to be started, which must not block the loop."""
+    settings = get_settings()
+    if settings.llm_url is None:
+        from inference.embedded import ensure_server
+
+        await asyncio.to_thread(ensure_server, settings.embedded_model)
+    return get_endpoint(model=model)
+
+
+async def _fit(
+    endpoint: Endpoint, prompt: Prompt, values: Mapping[str, str], items: Sequence[str], items_as: str, max_tokens: int
+) -> tuple[list[Message], int]:
+    """The messages with as many items as fit (by bisection), and how many were left out."""
+
+    def render(count: int) -> list[Message]:
+        shown = {items_as: "\n".join(items[:count]) or "(none)"} if items_as else {}
+        return prompt.render({**values, **shown})
+
+    fitting, too_many = 0, len(items) + 1
+    probe = len(items)
+    while fitting < probe < too_many:
+        if await endpoint.fits(render(probe), max_tokens):
+            fitting = probe
+        else:
+            too_many = probe
+        probe = (fitting + too_many) // 2
+    if fitting == 0 and not await endpoint.fits(render(0), max_tokens):
+        size = sum(len(message.content) for message in render(0))
+        raise PromptTooLong(
+            f"the prompt {prompt.name} has {size:,} characters before any passage and does not fit the model's context "
+            f"of {await endpoint.context()} tokens, {max_tokens} of them kept for the reply",
+            hint="shorten the question, lower max_tokens, or use a model with a longer context",
+        )
+    return render(fitting), len(items) - fitting
+
+
+def _read(raw: _Raw, output: type[Output]) -> tuple[Output | None, str]:
+    try:
+        return parse_output(raw["text"], output), ""
+    except BadOutput as error:
+        cut = "; it was cut at the length limit" if raw["finish_reason"] == "length" else ""
+        return None, f"{error}{cut}"
+
+
+async def _repair(request: _Request, raw: _Raw, problem: str) -> _Raw | None:
+    """Ask once more, saying what was wrong. None if that does not fit the model's context."""
+    text = await asyncio.to_thread(load_prompt, _REPAIR)
+    reply = raw["text"].strip()[:_QUOTED_REPLY]
+    messages = [
+        *request.messages,
+        *([Message("assistant", reply)] if reply else []),
+        *text.render({"problem": problem[:500]}),
+    ]
+    if not await request.endpoint.fits(messages, request.context.max_tokens):
+        return None
+    call = {**request.call, "id": f"{request.call['id']}r", "repair": True}
+    return await _ask(replace(request, messages=messages, call=Call(**call)))  # type: ignore[typeddict-item]
+
+
+async def _send(request: _Request) -> _Raw:
+    reply = await request.endpoint.complete(
+        request.messages,
+        request_id=request.call["id"],
+        schema=request.schema,
+        temperature=request.context.temperature,
+        max_tokens=request.context.max_tokens,
+        seed=request.context.seed,
+        top_logprobs=0 if request.score else None,
+        cache=await _cache(),
+    )
+    call: Call = {
+        **request.call,
+        "model": reply.model,
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.completion_tokens,
+        "cached_tokens": reply.cached_tokens,
+        "started": round(reply.started, 3),
+        "seconds": round(reply.seconds, 3),
+        "finish_reason": reply.finish_reason,
+        "cached": reply.cached,
+    }
+    scored = field_logprobs(reply.text, reply.tokens, request.score) if request.score else []
+    return _Raw(
+        text=reply.text, finish_reason=reply.finish_reason, call=call, logprobs=[token.logprob for token in scored]
+    )
+
+
+_ask: Callable[[_Request], Awaitable[_Raw]] = task(_send, name="model call")  # type: ignore[call-overload]
+
+
+async def _cache() -> ResponseCache | None:
+    settings = get_settings()
+    if settings.cache == "off":
+        return None
+    from stores.responses import open_responses
+
+    return await asyncio.to_thread(open_responses, settings.home / "responses.sqlite")

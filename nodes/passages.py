@@ -1,0 +1,97 @@
+"""Passages as nodes see them: ids in the state, text from the store when it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from inference.errors import InputError, StoreError
+from nodes.rendering import plain
+from nodes.state import IndexRef, PassageRef, State
+from stores.given import PREFIX, get_given
+from stores.passages import Passage
+
+if TYPE_CHECKING:
+    from stores.index import Index
+
+__all__ = ["fetch", "find", "index_ref", "open_run_index", "reference"]
+
+PREVIEW = 120
+
+
+def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
+    """A passage as the state names it."""
+    text = plain(passage.text)
+    preview = text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
+    return PassageRef(
+        id=passage.id, title=plain(passage.title), preview=preview, score=round(score, 4), found_by=found_by
+    )
+
+
+def index_ref(name: str | None) -> IndexRef:
+    """Open the index `name` and say which one it is.
+
+    Raises:
+        InputError: No index is named.
+        StoreError: There is none of that name, or it can't be used.
+    """
+    from stores.index import open_index
+
+    if not name:
+        raise InputError(
+            "index: none is named",
+            hint="pass --index NAME (Python: context={'index': NAME}); `hopgraph index` makes one",
+        )
+    return IndexRef(name=name, hash=open_index(name).hash)
+
+
+def open_run_index(state: State) -> Index:
+    """The index the run started on.
+
+    Raises:
+        StoreError: It is gone, or is not the one the run started on.
+    """
+    from stores.index import open_index
+
+    started = state["index"]
+    index = open_index(started["name"])
+    if index.hash != started["hash"]:
+        raise StoreError(
+            f"index {started['name']} has changed since this run started (it was {started['hash'][:12]}, "
+            f"it is {index.hash[:12]}): going on would mix evidence of two indexes",
+            hint="ask the question again, or restore the index as it was",
+        )
+    return index
+
+
+async def fetch(state: State, ids: Iterable[str]) -> list[Passage]:
+    """Passages by id, in order: those given with the question, and those of the run's index."""
+
+    def get() -> list[Passage]:
+        wanted = list(dict.fromkeys(ids))
+        given = [key for key in wanted if key.startswith(PREFIX)]
+        indexed = [key for key in wanted if not key.startswith(PREFIX)]
+        found = {passage.id: passage for passage in (get_given(given) if given else [])}
+        if indexed:
+            found |= {passage.id: passage for passage in open_run_index(state).get(indexed)}
+        return [found[key] for key in wanted]
+
+    return await asyncio.to_thread(get)
+
+
+def find(index: str | None, ids: Iterable[str]) -> dict[str, Passage]:
+    """Passages by id, for showing them: those that can't be had any more are left out."""
+    from stores.index import open_index
+
+    wanted = set(ids)
+    given = [key for key in wanted if key.startswith(PREFIX)]
+    indexed = [key for key in wanted if not key.startswith(PREFIX)]
+    found: list[Passage] = []
+    with suppress(StoreError):
+        found += get_given(given) if given else []
+    with suppress(StoreError):
+        opened = open_index(index) if index and indexed else None
+        found += opened.get([key for key in indexed if key in opened]) if opened else []
+    return {passage.id: passage for passage in found}

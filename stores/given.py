@@ -1,0 +1,75 @@
+"""Passages handed over with a question, kept by content, so that the state can name them by id like indexed ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from inference.errors import StoreError
+from inference.settings import get_settings
+from stores.passages import Passage
+from stores.sentences import split_sentences
+
+__all__ = ["PREFIX", "get_given", "put_given"]
+
+PREFIX = "given-"
+"""Ids of given passages start with this."""
+
+
+def put_given(passages: Sequence[Passage]) -> list[str]:
+    """Keep passages and return their ids, which depend on title, text and sentences alone.
+
+    Sentences are filled in where there are none.
+
+    Raises:
+        StoreError: The store can't be written.
+    """
+    missing = [number for number, passage in enumerate(passages) if not passage.sentences]
+    split = dict(zip(missing, split_sentences([passages[number].text for number in missing]), strict=True))
+    rows = []
+    for number, passage in enumerate(passages):
+        row = json.dumps([passage.title, passage.text, list(passage.sentences) or split[number]])
+        rows.append((PREFIX + hashlib.sha256(row.encode()).hexdigest()[:16], row))
+    with _table() as connection:
+        connection.executemany("INSERT OR IGNORE INTO given VALUES (?, ?)", rows)
+    return [key for key, _ in rows]
+
+
+def get_given(ids: Sequence[str]) -> list[Passage]:
+    """Passages by id, in the order asked for.
+
+    Raises:
+        StoreError: One of them is not there (any more).
+    """
+    with _table() as connection:
+        marks = ", ".join("?" * len(ids))
+        rows = dict(connection.execute(f"SELECT id, passage FROM given WHERE id IN ({marks})", list(ids)))  # noqa: S608
+    if missing := [key for key in ids if key not in rows]:
+        raise StoreError(
+            f"given passage {missing[0]} is not in {_path()}", hint="run the question again with its passages"
+        )
+    return [_passage(key, rows[key]) for key in ids]
+
+
+def _passage(key: str, row: str) -> Passage:
+    title, text, sentences = json.loads(row)
+    return Passage(id=key, title=title, text=text, sentences=tuple(sentences))
+
+
+def _path() -> Path:
+    return get_settings().home / "given.sqlite"
+
+
+@contextmanager
+def _table() -> Iterator[sqlite3.Connection]:
+    try:
+        _path().parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(_path(), timeout=30)) as connection, connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS given (id TEXT PRIMARY KEY, passage TEXT NOT NULL)")
+            yield connection
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"given passages in {_path()}: {error}") from None

@@ -1,0 +1,167 @@
+"""A scripted model behind real HTTP: an OpenAI-compatible server whose replies a test decides, and which logs every request."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MODEL = "scripted"
+
+
+@dataclass
+class Request:
+    """One request as the server saw it."""
+
+    id: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+    started: float
+    finished: bool = False
+
+    @property
+    def node(self) -> str:
+        """The node that asked, from the schema's name."""
+        return self.body["response_format"]["json_schema"]["name"].partition("__")[2]
+
+    @property
+    def prompt(self) -> str:
+        """All messages as one text."""
+        return "\n".join(message["content"] for message in self.body["messages"])
+
+
+@dataclass
+class Raw:
+    """A reply that is not a completion: any status, body and type; or seconds to wait first."""
+
+    status: int = 200
+    body: str = ""
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Completion:
+    """A completion with its particulars."""
+
+    text: str | None
+    finish_reason: str = "stop"
+    tokens: list[tuple[str, float]] | None = None
+    """Spelling and log-probability of each token; by default words with -0.1 each."""
+    delay: float = 0.0
+    reasoning: str | None = None
+
+
+Script = Callable[[Request], "str | dict[str, Any] | Raw | Completion"]
+
+
+class ScriptedModel:
+    """The server. `script` gives the reply to a request: a text, an object (sent as JSON), a `Completion` or a `Raw`."""
+
+    def __init__(self, script: Script, *, context: int | None = 32768, tokenize: bool = True) -> None:
+        self.script = script
+        self.context = context
+        self.tokenize = tokenize
+        self.requests: list[Request] = []
+        self.lock = threading.Lock()
+        self.most_in_flight = 0
+        self._in_flight = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                if self.path != "/v1/models":
+                    self.send(Raw(404, "{}"))
+                    return
+                row = {"id": MODEL, "object": "model"}
+                if outer.context is not None:
+                    row["max_model_len"] = outer.context
+                self.send(Raw(body=json.dumps({"object": "list", "data": [row]})))
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if self.path == "/tokenize":
+                    text = "".join(m["content"] for m in body["messages"])
+                    reply = Raw(body=json.dumps({"count": len(text.split())})) if outer.tokenize else Raw(404, "{}")
+                    self.send(reply)
+                    return
+                request = Request(self.headers.get("x-request-id", ""), body, dict(self.headers), time.time())
+                with outer.lock:
+                    outer.requests.append(request)
+                    outer._in_flight += 1
+                    outer.most_in_flight = max(outer.most_in_flight, outer._in_flight)
+                try:
+                    reply = outer.script(request)
+                    if not isinstance(reply, Raw):
+                        reply = Raw(body=json.dumps(completion(request, reply)))
+                finally:
+                    with outer.lock:
+                        outer._in_flight -= 1
+                try:
+                    self.send(reply)
+                    request.finished = reply.status == 200
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+
+            def send(self, reply: Raw) -> None:
+                data = reply.body.encode()
+                self.send_response(reply.status)
+                self.send_header("content-type", reply.content_type)
+                self.send_header("content-length", str(len(data)))
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(data)
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @contextmanager
+    def running(self):
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def nodes(self) -> list[str]:
+        """Which nodes asked, in order."""
+        return [request.node for request in self.requests]
+
+
+def completion(request: Request, reply: str | dict[str, Any] | Completion) -> dict[str, Any]:
+    """The body of a chat completion."""
+    if not isinstance(reply, Completion):
+        reply = Completion(reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False))
+    time.sleep(reply.delay)
+    text = reply.text or ""
+    tokens = reply.tokens if reply.tokens is not None else [(piece, -0.1) for piece in _pieces(text)]
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    if reply.reasoning is not None:
+        message["reasoning_content"] = reply.reasoning
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+    if request.body.get("logprobs"):
+        rows = [{"token": t, "logprob": p, "bytes": list(t.encode()), "top_logprobs": []} for t, p in tokens]
+        choice["logprobs"] = {"content": rows}
+    words = len(request.prompt.split())
+    usage = {"prompt_tokens": words, "completion_tokens": len(tokens), "total_tokens": words + len(tokens)}
+    return {
+        "id": "c", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice], "usage": usage,
+    }  # fmt: skip
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + 4] for start in range(0, len(text), 4)]
