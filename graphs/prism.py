@@ -36,20 +36,19 @@ def select(state: PrismState, runtime: Runtime[PrismContext]) -> str:
         return "take all"
     if runtime.context.condition == "setwise":
         return "pick a set"
-    adder_first = runtime.context.order == "adder_first" and "loop" not in runtime.context.ablate
-    return "guess" if adder_first else "select"
+    return "guess" if runtime.context.adder_first else "select"
 
 
 def after_selector(state: PrismState, runtime: Runtime[PrismContext]) -> str:
     """The Adder's turn; in the order of the paper's example the Selector ends a round."""
     if "loop" in runtime.context.ablate:
         return "done"
-    return "add" if runtime.context.order == "selector_first" or _goes_on(state, runtime) else "done"
+    return "add" if not runtime.context.adder_first or _goes_on(state, runtime) else "done"
 
 
 def after_adder(state: PrismState, runtime: Runtime[PrismContext]) -> str:
     """The Selector's turn; by default the Adder ends a round."""
-    return "prune" if runtime.context.order == "adder_first" or _goes_on(state, runtime) else "done"
+    return "prune" if runtime.context.adder_first or _goes_on(state, runtime) else "done"
 
 
 def _goes_on(state: PrismState, runtime: Runtime[PrismContext]) -> bool:

@@ -23,7 +23,7 @@ def adder(prompt: str) -> Node:
 
     async def adder(state: PrismState, runtime: Runtime[Any]) -> dict[str, Any]:
         current = as_refs(state.get("selected", []))
-        begins_round = runtime.context.order == "adder_first"
+        begins_round = runtime.context.adder_first
         iteration = state.get("iteration", 0) + begins_round
         step_id = f"root/adder/{iteration}"
         chosen = await choose_sentences(state, runtime, node="adder", step=step_id, prompt=prompt)

@@ -156,6 +156,11 @@ class PrismContext(Context):
         title="Ablations",
         description="`analyzer`: no sub-questions. `loop`: one selection, no Adder (Table 5).",
     )
+    @property
+    def adder_first(self) -> bool:
+        """Whether a round begins with the Adder; a run without the loop has none."""
+        return self.order == "adder_first" and "loop" not in self.ablate
+
     prompt_analyzer: str | None = _prompt("prism/analyzer", "analyzer")
     prompt_guess: str | None = _prompt("prism/guess", "guess")
     prompt_selector: str | None = _prompt("prism/selector", "selector")

@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from inference.errors import InputError
+from inference.structured import well_formed
 from nodes.context import Context
 from nodes.passages import index_ref
 from nodes.state import GivenPassage, IndexRef, Node, State
@@ -75,7 +76,7 @@ def check_question(question: object) -> str:
     if not isinstance(question, str):
         raise InputError(f"question: must be text, not {type(question).__name__}")
     # Lone surrogates (bytes of a command line that are not UTF-8) can be neither stored nor sent.
-    question = question.encode("utf-8", "replace").decode().strip()
+    question = str(well_formed(question)).strip()
     if not question:
         raise InputError("question: is empty")
     if len(question) > MAX_QUESTION:
@@ -115,10 +116,10 @@ def _require_ids(index: IndexRef, ids: list[str]) -> None:
 
 def _store(rows: list[str | GivenPassage]) -> list[str]:
     """Ids of all rows, in order; passages are put into the store."""
+    given = [well_formed(row) for row in rows if not isinstance(row, str)]
     passages = [
         Passage(id="", title=row.get("title", ""), text=row["text"], sentences=tuple(row.get("sentences", [])))
-        for row in rows
-        if not isinstance(row, str)
+        for row in given
     ]
     ids = iter(put_given(passages))
     return list(dict.fromkeys(row if isinstance(row, str) else next(ids) for row in rows))

@@ -32,7 +32,7 @@ def merger() -> Node:
         if context.condition == "oracle_context":
             return await _gold(state)
         kept = as_refs(state["selected"] if context.final == "last" else state["kept"])
-        if context.final == "last" and context.order == "selector_first":
+        if context.final == "last" and not context.adder_first:
             kept = [ref for ref in kept if ref not in set(as_refs(state["added"]))]
         sentences = kept if context.final == "last" else list(dict.fromkeys([*kept, *as_refs(state["added"])]))
         chosen = {key for key, _ in sentences}

@@ -37,13 +37,13 @@ def index_ref(name: str | None) -> IndexRef:
         InputError: No index is named.
         StoreError: There is none of that name, or it can't be used.
     """
-    from stores.index import open_index
-
     if not name:
         raise InputError(
             "index: none is named",
             hint="pass --index NAME (Python: context={'index': NAME}); `hopgraph index` makes one",
         )
+    from stores.index import open_index
+
     return IndexRef(name=name, hash=open_index(name).hash)
 
 

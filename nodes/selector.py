@@ -27,7 +27,7 @@ def selector(prompt: str, prune: str | None = None) -> Node:
 
     async def selector(state: PrismState, runtime: Runtime[Any]) -> dict[str, Any]:
         current = as_refs(state.get("selected", []))
-        begins_round = prune is None or runtime.context.order == "selector_first"
+        begins_round = prune is None or not runtime.context.adder_first
         iteration = state.get("iteration", 0) + begins_round
         pruning = prune is not None and (iteration > 1 or not begins_round)
         step_id = f"root/selector/{iteration}"

@@ -75,6 +75,8 @@ class ScriptedModel:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = 65536  # headers and body in one packet: no wait for a delayed acknowledgement
+            disable_nagle_algorithm = True
 
             def log_message(self, *args: Any) -> None:
                 pass

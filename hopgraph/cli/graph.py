@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from langchain_core.runnables.graph import Graph
 
 __all__ = ["graph"]
 
@@ -21,15 +24,17 @@ def graph(
         for name, about in METHODS.items():
             print(f"{name:16}{about}")
         return
+    from hopgraph.drawing import mermaid
+
     drawing = load(method).get_graph()
     if png is None:
-        print(drawing.draw_mermaid())
+        print(mermaid(drawing))
         return
     _draw(drawing, png)
     print(png)
 
 
-def _draw(drawing: object, png: Path) -> None:
+def _draw(drawing: Graph, png: Path) -> None:
     """Lay out with Graphviz, through pygraphviz: nothing leaves the machine."""
     from inference.errors import InputError
 
@@ -37,10 +42,6 @@ def _draw(drawing: object, png: Path) -> None:
         import pygraphviz
     except ImportError:
         raise InputError("--png needs pygraphviz", hint="pip install 'hopgraph[draw]'") from None
-    from langchain_core.runnables.graph import Graph
-
-    if not isinstance(drawing, Graph):
-        raise TypeError(type(drawing))
     picture = pygraphviz.AGraph(directed=True, rankdir="TB", nodesep=0.5, ranksep=0.5, fontname="Helvetica")
     picture.node_attr.update(
         shape="box", style="rounded,filled", fillcolor="#eef2fb", color="#5b6b8c", fontname="Helvetica"

@@ -1,0 +1,23 @@
+"""The drawings in graphs/README.md are those of the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hopgraph import METHODS, load
+from hopgraph.drawing import mermaid
+
+CARDS = (Path(__file__).parents[2] / "graphs" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_drawing_of_every_method_is_true(method):
+    assert f"```mermaid\n{mermaid(load(method).get_graph())}\n```" in CARDS
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_node_of_a_method_is_on_its_card(method):
+    for name in load(method).nodes:
+        assert name.startswith("__") or f"`{name}`" in CARDS
