@@ -9,12 +9,9 @@ __all__ = ["mermaid"]
 
 def mermaid(graph: Graph) -> str:
     """A graph as Mermaid text: nodes by name, conditional edges dotted with their label. Sorted, so that it is stable."""
-    names = {name: name.strip("_") for name in graph.nodes}
-    shapes = [f"  {names[name]}([{names[name]}])" for name in graph.nodes if name.startswith("__")]
-    edges = [
-        f"  {names[edge.source]} {_arrow(edge.data, edge.conditional)} {names[edge.target]}" for edge in graph.edges
-    ]
-    return "\n".join(["graph TD", *sorted(shapes, reverse=True), *sorted(edges)])
+    ends = [f'  {name}(["{name.strip("_")}"])' for name in graph.nodes if name.startswith("__")]
+    edges = [f"  {edge.source} {_arrow(edge.data, edge.conditional)} {edge.target}" for edge in graph.edges]
+    return "\n".join(["graph TD", *ends, *sorted(edges)])
 
 
 def _arrow(label: object, conditional: bool) -> str:
