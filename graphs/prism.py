@@ -36,7 +36,7 @@ def select(state: PrismState, runtime: Runtime[PrismContext]) -> str:
         return "take all"
     if runtime.context.condition == "setwise":
         return "pick a set"
-    return "guess" if runtime.context.adder_first else "select"
+    return "guess first" if runtime.context.adder_first else "select"
 
 
 def after_selector(state: PrismState, runtime: Runtime[PrismContext]) -> str:
@@ -85,7 +85,7 @@ builder.add_edge(START, "intake")
 builder.add_conditional_edges("intake", enter, {"decompose": "analyzer", "search": "retriever", "gold": "merger"})
 builder.add_edge("analyzer", "retriever")
 builder.add_conditional_edges(
-    "retriever", select, {"select": "selector", "guess": "guess", "pick a set": "setwise", "take all": "merger"}
+    "retriever", select, {"select": "selector", "guess first": "guess", "pick a set": "setwise", "take all": "merger"}
 )
 builder.add_edge("guess", "adder")
 builder.add_conditional_edges("selector", after_selector, {"add": "adder", "done": "merger"})
