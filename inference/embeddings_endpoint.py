@@ -1,0 +1,307 @@
+"""Vectors from any OpenAI-compatible `/v1/embeddings` server, with the prefixes that known models were trained with."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from inference.embeddings import Vectors, unit
+from inference.errors import EndpointError, InputError
+from inference.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+    from tenacity import RetryCallState
+
+__all__ = ["EndpointEncoder", "Recipe", "endpoint_encoder", "recipe_of"]
+
+BATCH = 64
+"""Texts a request."""
+IN_FLIGHT = 4
+"""Requests at once."""
+MAX_BACKOFF = 30.0
+SHORTEST_CUT = 200
+"""Characters below which a text that the server calls too long is not cut further."""
+_RETRIED_STATUS = frozenset({408, 409, 425, 429})
+_TOO_LONG = re.compile(r"context length|max_model_len|maximum.{0,20}(length|tokens)|too (long|large|many tokens)", re.I)
+
+_WEB_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
+_BGE = "Represent this sentence for searching relevant passages: "
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a model wants its texts."""
+
+    query: str = ""
+    """Text put before a query."""
+    passage: str = ""
+    """Text put before a passage."""
+    pooling: Literal["mean", "cls", "last", ""] = ""
+    """How the server has to pool token vectors; most models' files say so themselves, vLLM takes `--pooler-config`."""
+    normalize: bool = True
+    """Whether vectors are compared at unit length; Contriever's lengths carry meaning."""
+
+
+_RECIPES: tuple[tuple[str, Recipe], ...] = (
+    (r"contriever", Recipe(pooling="mean", normalize=False)),
+    (r"multilingual-e5.*instruct", Recipe(query=_WEB_SEARCH, pooling="mean")),
+    (r"e5-mistral|gte-qwen|qwen3-embedding", Recipe(query=_WEB_SEARCH, pooling="last")),
+    (r"\be5[-_](small|base|large)", Recipe(query="query: ", passage="passage: ", pooling="mean")),
+    (r"bge-(small|base|large)-zh", Recipe(query="为这个句子生成表示以用于检索相关文章：", pooling="cls")),
+    (r"bge-(small|base|large)-en", Recipe(query=_BGE, pooling="cls")),
+    (r"arctic-embed.*v2", Recipe(query="query: ", pooling="cls")),
+    (r"arctic-embed|mxbai-embed", Recipe(query=_BGE, pooling="cls")),
+    (r"bge-m3|gte-(small|base|large)", Recipe(pooling="cls")),
+    (r"nomic-embed", Recipe(query="search_query: ", passage="search_document: ", pooling="mean")),
+)
+"""First match wins. Sources: each model's own card."""
+
+
+def recipe_of(model: str) -> Recipe:
+    """What a model is known to ask for; nothing before texts and unit length where it is not known."""
+    return next((recipe for pattern, recipe in _RECIPES if re.search(pattern, model, re.IGNORECASE)), Recipe())
+
+
+def endpoint_encoder(settings: Settings) -> EndpointEncoder:
+    """The encoder of `HOPGRAPH_EMBED_URL`: one object a process and configuration.
+
+    Raises:
+        InputError: The address is no http(s) URL.
+    """
+    key = settings.embed_api_key.get_secret_value() if settings.embed_api_key else ""
+    return _encoder(
+        (settings.embed_url or "").rstrip("/"),
+        settings.embed_model or "",
+        key,
+        settings.embed_query_prefix,
+        settings.embed_passage_prefix,
+        settings.llm_timeout,
+        settings.llm_retries,
+    )
+
+
+@lru_cache(maxsize=8)
+def _encoder(
+    url: str, model: str, key: str, query: str | None, passage: str | None, timeout: float, retries: int
+) -> EndpointEncoder:
+    return EndpointEncoder(
+        url, model, key=key, query_prefix=query, passage_prefix=passage, timeout=timeout, retries=retries
+    )
+
+
+class EndpointEncoder:
+    """A model behind `/v1/embeddings`.
+
+    Args:
+        url: Base URL that ends in /v1.
+        model: Model name; "" for the only one the server has.
+        key: API key, if the server wants one.
+        query_prefix: Text put before every query; None for what the model is known to ask for.
+        passage_prefix: Likewise for passages.
+        timeout: Seconds to wait for one request.
+        retries: Further tries after a refused connection, a time-out, 408, 409, 425, 429 or 5xx.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str = "",
+        *,
+        key: str = "",
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        timeout: float = 300.0,
+        retries: int = 5,
+    ) -> None:
+        import httpx
+
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(
+                f"HOPGRAPH_EMBED_URL: not an http(s) URL: {url!r}", hint="for example http://127.0.0.1:8001/v1"
+            )
+        self.url = url
+        self._named = model
+        self._query_prefix = query_prefix
+        self._passage_prefix = passage_prefix
+        self._retries = retries
+        self._lock = threading.Lock()
+        self._dimension: int | None = None
+        self._client = httpx.Client(
+            timeout=httpx.Timeout(timeout, connect=10.0),
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            # A proxy from the environment makes no sense for a server on this machine.
+            trust_env=parts.hostname not in ("127.0.0.1", "localhost", "::1"),
+        )
+
+    @property
+    def model(self) -> str:
+        """The model asked: the one named, else the only one the server has.
+
+        Raises:
+            EndpointError: The server can't be asked.
+            InputError: None is named and the server has several, or none.
+        """
+        with self._lock:
+            if not self._named:
+                self._named = self._only_model()
+            return self._named
+
+    @property
+    def recipe(self) -> Recipe:
+        """The model's known recipe, with the prefixes that were set explicitly."""
+        known = recipe_of(self.model)
+        return Recipe(
+            query=known.query if self._query_prefix is None else self._query_prefix,
+            passage=known.passage if self._passage_prefix is None else self._passage_prefix,
+            pooling=known.pooling,
+            normalize=known.normalize,
+        )
+
+    @property
+    def id(self) -> str:
+        """Model and passage prefix: what a passage's vector depends on. The address may change."""
+        prefix = self.recipe.passage
+        return self.model + (f" with passage prefix {prefix!r}" if prefix else "")
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of passages, shape (texts, dimension).
+
+        Raises:
+            EndpointError: The server can't be reached, refuses, or answers with something that is not vectors.
+        """
+        return self._encode([self.recipe.passage + text for text in texts])
+
+    def encode_queries(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of queries, shape (texts, dimension); errors as for passages."""
+        return self._encode([self.recipe.query + text for text in texts])
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        # Like lengths together: servers pad a batch to its longest text.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            parts = list(pool.map(lambda batch: self._vectors([texts[i] for i in batch]), batches))
+        if not parts:
+            return np.empty((0, self._dimension or 0), np.float32)
+        result = np.empty((len(texts), parts[0].shape[1]), np.float32)
+        for batch, part in zip(batches, parts, strict=True):
+            result[batch] = part
+        return unit(result) if self.recipe.normalize else result
+
+    def _vectors(self, texts: list[str]) -> Vectors:
+        """One request; texts longer than the model's context are cut by halves until they fit."""
+        while True:
+            # Some servers refuse an empty input.
+            answer = self._post({"model": self.model, "input": [t or " " for t in texts], "encoding_format": "float"})
+            if answer.status_code == 200:
+                return self._parse(answer, len(texts))
+            longest = max(map(len, texts))
+            if answer.status_code in (400, 413) and longest > SHORTEST_CUT and _TOO_LONG.search(answer.text):
+                texts = [text[: max(longest // 2, SHORTEST_CUT)] for text in texts]
+                continue
+            raise self._refused(answer)
+
+    def _post(self, body: dict[str, Any]) -> httpx.Response:
+        import httpx
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+        backoff = wait_exponential_jitter(initial=0.5, max=MAX_BACKOFF)
+
+        def wait(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome else None
+            asked = error.response.headers.get("retry-after", "") if isinstance(error, httpx.HTTPStatusError) else ""
+            return max(backoff(state), min(MAX_BACKOFF, float(asked) if asked.isdigit() else 0.0))
+
+        def once() -> httpx.Response:
+            answer = self._client.post(f"{self.url}/embeddings", json=body)
+            if answer.status_code in _RETRIED_STATUS or answer.status_code >= 500:
+                answer.raise_for_status()
+            return answer
+
+        retrying = Retrying(
+            stop=stop_after_attempt(self._retries + 1),
+            wait=wait,
+            retry=retry_if_exception_type((httpx.TransportError, httpx.HTTPStatusError)),
+            reraise=True,
+        )
+        try:
+            return retrying(once)
+        except httpx.HTTPStatusError as error:
+            raise self._refused(error.response) from None
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    def _parse(self, answer: httpx.Response, count: int) -> Vectors:
+        try:
+            rows = answer.json()["data"]
+            rows = sorted(rows, key=lambda row: int(row["index"]))
+            vectors = np.array([row["embedding"] for row in rows], np.float32)
+        except (ValueError, KeyError, TypeError):
+            raise self._garbage(_short(answer.text)) from None
+        if vectors.ndim != 2 or [row["index"] for row in rows] != list(range(count)) or not vectors.shape[1]:
+            raise self._garbage(f"{len(rows)} vectors for {count} texts, shape {vectors.shape}")
+        if not np.isfinite(vectors).all():
+            raise self._garbage("vectors with NaN or infinity")
+        with self._lock:
+            self._dimension = self._dimension or vectors.shape[1]
+        if vectors.shape[1] != self._dimension:
+            raise self._garbage(f"vectors of {vectors.shape[1]} dimensions after ones of {self._dimension}")
+        return vectors
+
+    def _only_model(self) -> str:
+        import httpx
+
+        try:
+            answer = self._client.get(f"{self.url}/models", timeout=30.0)
+            if answer.status_code in (401, 403):
+                raise self._refused(answer)
+            models = [str(row["id"]) for row in answer.json()["data"]]
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+        except (ValueError, KeyError, TypeError):
+            raise self._garbage("/models lists no models") from None
+        if len(models) != 1:
+            raise InputError(
+                f"HOPGRAPH_EMBED_MODEL is not set and {self.url} serves {len(models)} models: {', '.join(models[:10])}",
+                hint="name one of them in HOPGRAPH_EMBED_MODEL",
+            )
+        return models[0]
+
+    def _unreachable(self, error: Exception) -> EndpointError:
+        return EndpointError(
+            f"can't reach the embeddings server at {self.url}: {type(error).__name__}: {_short(str(error))}",
+            hint="is it running? Unset HOPGRAPH_EMBED_URL for the built-in encoder",
+        )
+
+    def _refused(self, answer: httpx.Response) -> EndpointError:
+        hints = {
+            401: "set HOPGRAPH_EMBED_API_KEY",
+            403: "set HOPGRAPH_EMBED_API_KEY",
+            404: "check HOPGRAPH_EMBED_URL (it usually ends in /v1) and HOPGRAPH_EMBED_MODEL",
+            429: "the server is rate-limited; run the command again later: finished batches are kept",
+        }
+        return EndpointError(
+            f"{self.url}/embeddings refused the request with status {answer.status_code}: {_short(answer.text)}",
+            hint=hints.get(answer.status_code, "see the server's log"),
+        )
+
+    def _garbage(self, what: str) -> EndpointError:
+        return EndpointError(
+            f"{self.url}/embeddings answered with something that is not embeddings: {what}",
+            hint="check HOPGRAPH_EMBED_URL and HOPGRAPH_EMBED_MODEL: does this server serve an embedding model?",
+        )
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 200 else flat[:200] + "..."

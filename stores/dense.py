@@ -1,0 +1,151 @@
+"""The dense half: nearest vectors by Chroma, embedded in this process or on a server."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.embeddings import Vectors
+from inference.errors import EndpointError, InputError, StoreError
+
+if TYPE_CHECKING:
+    from chromadb.api.client import Client
+
+    from stores.sparse import Ranking
+
+__all__ = ["Dense"]
+
+COLLECTION = "passages"
+BATCH = 5_000
+"""Rows written at once; Chroma takes 5,461 at most."""
+_GRAPH = {"space": "ip", "ef_construction": 200, "max_neighbors": 24, "ef_search": 200}
+"""Inner product, of which the encoder makes cosine by giving unit vectors. Wider than Chroma's defaults, which miss
+one in twenty of the nearest 100."""
+
+
+class Dense:
+    """The vectors of one version of an index. Immutable once written; thread-safe.
+
+    Chroma warns of two clients on one folder. It is safe here, where nobody writes to a finished folder: a lock file
+    lets processes open it one after the other, since opening writes a row to Chroma's own bookkeeping.
+
+    Args:
+        folder: Where embedded Chroma keeps its files.
+        server: URL of a Chroma server instead, and the collection's name there.
+    """
+
+    def __init__(self, folder: Path, server: tuple[str, str] | None = None) -> None:
+        self._name = server[1] if server else COLLECTION
+        self._where = f"collection {self._name} on {server[0]}" if server else str(folder)
+        with _failures(self._where, on_server=server is not None):
+            self._client = _connect(server[0]) if server else _open(folder)
+            self._collection = self._client.get_collection(self._name, embedding_function=None)
+        self._on_server = server is not None
+
+    @staticmethod
+    def build(folder: Path, batches: Iterable[Vectors], server: tuple[str, str] | None = None) -> None:
+        """Write the half of an index; row i is the i-th vector of all batches together.
+
+        Raises:
+            EndpointError: The Chroma server can't be used.
+            StoreError: Chroma fails to write.
+        """
+        name = server[1] if server else COLLECTION
+        with _failures(name, on_server=server is not None):
+            client = _connect(server[0]) if server else _open(folder)
+            try:
+                collection = client.create_collection(
+                    name,
+                    embedding_function=None,
+                    configuration={"hnsw": _GRAPH},  # type: ignore[arg-type]
+                )
+                row = 0
+                for vectors in batches:
+                    for start in range(0, len(vectors), BATCH):
+                        part = vectors[start : start + BATCH]
+                        collection.add(ids=[str(row + i) for i in range(len(part))], embeddings=part)
+                        row += len(part)
+            finally:
+                client.close()
+
+    @staticmethod
+    def drop(server: tuple[str, str]) -> None:
+        """Delete a collection on a server; one that is not there is no error."""
+        from chromadb.errors import NotFoundError
+
+        with _failures(server[1], on_server=True):
+            client = _connect(server[0])
+            try:
+                client.delete_collection(server[1])
+            except NotFoundError:
+                pass
+            finally:
+                client.close()
+
+    def __len__(self) -> int:
+        with _failures(self._where, on_server=self._on_server):
+            return int(self._collection.count())
+
+    def search(self, vector: NDArray[np.float32], k: int) -> Ranking:
+        """The k nearest rows and their inner products with the vector, shape (dimension,)."""
+        with _failures(self._where, on_server=self._on_server):
+            found = self._collection.query(query_embeddings=vector[None], n_results=k, include=["distances"])
+        rows = np.array(found["ids"][0], dtype=np.int64)
+        scores = 1.0 - np.array((found["distances"] or [[]])[0], dtype=np.float32)
+        order = np.lexsort((rows, -scores))
+        return rows[order], scores[order]
+
+    def close(self) -> None:
+        """Release Chroma's files or connections."""
+        self._client.close()
+
+
+def _open(folder: Path) -> Client:
+    import chromadb
+    from chromadb.config import Settings
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        client = chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
+    return cast("Client", client)
+
+
+def _connect(url: str) -> Client:
+    from urllib.parse import urlsplit
+
+    import chromadb
+    from chromadb.config import Settings
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"HOPGRAPH_CHROMA_URL: not an http(s) URL: {url!r}", hint="for example http://127.0.0.1:8100")
+    secure = parts.scheme == "https"
+    port = parts.port or (443 if secure else 80)
+    settings = Settings(anonymized_telemetry=False)
+    return cast("Client", chromadb.HttpClient(host=parts.hostname, port=port, ssl=secure, settings=settings))
+
+
+@contextmanager
+def _failures(where: str, *, on_server: bool) -> Iterator[None]:
+    """Chroma's errors, which have many types, as ours."""
+    import httpx
+    from chromadb.errors import ChromaError
+
+    hint = "run `hopgraph index --name NAME --rebuild`"
+    try:
+        yield
+    except (ChromaError, httpx.HTTPError, ValueError, OSError) as error:
+        said = str(error) or type(error).__name__
+        if on_server:
+            raise EndpointError(
+                f"the Chroma server failed on {where}: {said}",
+                hint=f"is HOPGRAPH_CHROMA_URL right, and is the server running? If its data is gone, {hint}",
+            ) from error
+        raise StoreError(f"the vectors in {where} can't be used: {said}", hint=hint) from error

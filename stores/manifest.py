@@ -1,0 +1,163 @@
+"""Where an index lies on disk, and the manifest that says what is in it.
+
+HOME/indexes/<name>/
+    current             id of the version that is served; replaced atomically
+    lock                held by whoever builds
+    vectors.sqlite      every passage's vector by content: a killed build goes on, later ones encode only what is new
+    versions/<id>/      never changed once `current` has named it
+        manifest.json  passages.sqlite  sparse/  dense/
+        in_use          held by readers, so that a build does not remove what is being read
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from inference.errors import InputError, StoreError
+from inference.settings import get_settings
+
+__all__ = ["FORMAT", "Manifest", "current_version", "file_sizes", "index_folder", "indexes_folder", "set_current"]
+
+FORMAT = 1
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one version of an index holds and how it was made."""
+
+    name: str
+    version: str
+    created: str
+    """Time of building, ISO 8601, UTC."""
+    passages: int
+    articles: int
+    """Passages before long ones were cut."""
+    corpus_hash: str
+    """SHA-256 of all passages in order, sentences included."""
+    encoder: str
+    dimension: int
+    tokenizer: str
+    chroma_url: str
+    """Chroma server that holds the vectors; "" for embedded Chroma."""
+    libraries: dict[str, str]
+    """Versions of what wrote the files."""
+    files: dict[str, int] = field(default_factory=dict)
+    """Sizes in bytes of the files that never change."""
+    format: int = FORMAT
+
+    @property
+    def hash(self) -> str:
+        """Identity of what a search sees: the same for the same passages, encoder and tokenizer anywhere."""
+        seen = [self.format, self.corpus_hash, self.encoder, self.dimension, self.tokenizer]
+        return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
+
+    @property
+    def collection(self) -> str:
+        """Name of the collection on a Chroma server."""
+        return f"hopgraph-{self.name}-{self.version}"
+
+    def write(self, folder: Path) -> None:
+        """Write `manifest.json` and see it on the disk."""
+        _write_synced(folder / "manifest.json", json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """The manifest of a version's folder.
+
+        Raises:
+            StoreError: It is missing, not a manifest, or of another format.
+        """
+        path = folder / "manifest.json"
+        try:
+            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            found = values["format"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _damaged(path, f"can't be read ({error})") from error
+        if found != FORMAT:
+            raise _damaged(path, f"has format {found}, this version of Hopgraph reads {FORMAT}")
+        if set(values) != {f.name for f in fields(cls)}:
+            raise _damaged(path, "lacks fields or has unknown ones")
+        return cls(**values)
+
+    def check_files(self, folder: Path) -> None:
+        """Compare the version's files with what was written.
+
+        Raises:
+            StoreError: A file is missing or has another size.
+        """
+        for name, size in self.files.items():
+            path = folder / name
+            if not path.is_file():
+                raise _damaged(path, "is missing")
+            if path.stat().st_size != size:
+                raise _damaged(path, f"has {path.stat().st_size} bytes instead of {size}")
+
+
+def _damaged(path: Path, what: str) -> StoreError:
+    return StoreError(f"{path} {what}", hint="run `hopgraph index FILE... --name NAME` again; vectors are kept")
+
+
+def indexes_folder() -> Path:
+    """Folder of all indexes."""
+    return get_settings().home / "indexes"
+
+
+def index_folder(name: str) -> Path:
+    """Folder of one index, which need not exist.
+
+    Raises:
+        InputError: The name could leave the folder, or is not a portable file name.
+    """
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise InputError(
+            f"not a name for an index: {name!r}", hint="use 1 to 64 letters, digits, '-', '_' and '.', such as my-notes"
+        )
+    return indexes_folder() / name
+
+
+def current_version(folder: Path) -> Path | None:
+    """Folder of the version that is served; None before the first build has ended."""
+    try:
+        version = (folder / "current").read_text("utf-8").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise _damaged(folder / "current", f"can't be read ({error})") from error
+    if not _NAME.fullmatch(version):
+        raise _damaged(folder / "current", "names no version")
+    return folder / "versions" / version
+
+
+def set_current(folder: Path, version: str) -> None:
+    """Serve another version from now on; readers see the old one or the new one."""
+    _write_synced(folder / "current.new", version + "\n")
+    (folder / "current.new").replace(folder / "current")
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def file_sizes(folder: Path, names: list[str]) -> dict[str, int]:
+    """Sizes in bytes of files and of all files in folders, by relative path."""
+    found = [
+        path
+        for name in names
+        for path in ([folder / name] if (folder / name).is_file() else (folder / name).rglob("*"))
+    ]
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(found) if path.is_file()}
+
+
+def _write_synced(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

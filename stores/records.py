@@ -1,0 +1,124 @@
+"""The passages of an index in SQLite, by row and by id."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from inference.errors import StoreError
+from stores.passages import Passage
+
+__all__ = ["Records", "searchable"]
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS passages (
+    row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text TEXT NOT NULL, sentences TEXT NOT NULL,
+    source TEXT NOT NULL
+)
+"""
+_COLUMNS = "id, title, text, sentences, source"
+_QUESTION_MARKS = 500
+_CHUNK = 512
+
+
+def searchable(passage: Passage) -> str:
+    """What the encoder gets of a passage."""
+    return f"{passage.title}. {passage.text}" if passage.title else passage.text
+
+
+class Records:
+    """Passages by row (0, 1, 2, ... without gaps). Readers may share one among threads; there is one writer.
+
+    Raises:
+        StoreError: The file is missing or no such database; any method may find it damaged.
+    """
+
+    def __init__(self, path: Path, *, writable: bool = False) -> None:
+        self._path = path
+        # `immutable` needs no locks and no write access; it holds for what a finished version has.
+        uri = path.absolute().as_uri() + ("" if writable else "?mode=ro&immutable=1")
+        self._lock = threading.Lock()
+        try:
+            self._db = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            if writable:
+                self._db.execute(_TABLE)
+            self.count = self._count()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
+    def _count(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM passages").fetchone()[0])
+
+    def append(self, passages: Iterable[Passage]) -> None:
+        """Add passages behind the last row."""
+        values = [(p.id, p.title, p.text, json.dumps(p.sentences, ensure_ascii=False), p.source) for p in passages]
+        rows = [(self.count + i, *value) for i, value in enumerate(values)]
+        with self._db:
+            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self.count += len(rows)
+
+    def chunks(self) -> Iterator[list[Passage]]:
+        """All passages in row order, some hundred at a time."""
+        for start in range(0, self.count, _CHUNK):
+            yield list(self.at(range(start, min(start + _CHUNK, self.count))).values())
+
+    def at(self, rows: Sequence[int]) -> dict[int, Passage]:
+        """Passages of rows that exist, in the order given."""
+        found = {int(row): _passage(values) for row, *values in self._select(f"row, {_COLUMNS}", "row", rows)}
+        return {row: found[row] for row in rows}
+
+    def heads(self, rows: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Id and title of rows that exist."""
+        return {int(row): (str(i), str(title)) for row, i, title in self._select("row, id, title", "row", rows)}
+
+    def named(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """Those of the ids that exist, by id."""
+        return {str(v[0]): _passage(v) for v in self._select(_COLUMNS, "id", ids)}
+
+    def hash(self) -> str:
+        """SHA-256 of all passages in row order."""
+        digest = hashlib.sha256()
+        for passages in self.chunks():
+            for passage in passages:
+                digest.update(json.dumps(astuple(passage), ensure_ascii=False).encode())
+        return digest.hexdigest()
+
+    def articles(self) -> int:
+        """How many passages there were before long ones were cut."""
+        return sum(1 for _ in self._all("SELECT DISTINCT CASE source WHEN '' THEN id ELSE source END FROM passages"))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _select(self, columns: str, key: str, values: Sequence[int] | Sequence[str]) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(values), _QUESTION_MARKS):
+            part = values[start : start + _QUESTION_MARKS]
+            marks = ",".join("?" * len(part))
+            rows += self._all(f"SELECT {columns} FROM passages WHERE {key} IN ({marks})", part)  # noqa: S608
+        return rows
+
+    def _all(self, statement: str, values: Sequence[int] | Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        try:
+            with self._lock:
+                return self._db.execute(statement, list(values)).fetchall()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"{self._path} can't be read: {error}",
+            hint="run `hopgraph index FILE... --name NAME` again; vectors are kept",
+        )
+
+
+def _passage(values: Sequence[object]) -> Passage:
+    identifier, title, text, sentences, source = map(str, values)
+    return Passage(identifier, title, text, tuple(json.loads(sentences)), source)

@@ -1,0 +1,82 @@
+"""Vectors kept by what was encoded: a killed build goes on where it was, and a later one encodes only what is new."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inference.embeddings import Vectors
+
+__all__ = ["KeptVectors", "vector_key"]
+
+_QUESTION_MARKS = 500
+
+
+def vector_key(encoder: str, text: str) -> bytes:
+    """Key of a text's vector under an encoder, 16 bytes."""
+    return hashlib.blake2b(f"{encoder}\x00{text}".encode(), digest_size=16).digest()
+
+
+class KeptVectors:
+    """A SQLite file of vectors. One process uses it at a time: the one that holds the index's lock."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._connect()
+        except sqlite3.DatabaseError:
+            # It only saves time: what can't be read is encoded again.
+            path.unlink()
+            self._connect()
+
+    def _connect(self) -> None:
+        self._db = sqlite3.connect(self._path)
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+        )
+        self._db.commit()
+
+    def missing(self, keys: Sequence[bytes]) -> list[int]:
+        """Positions of the keys that have no vector yet, the first one of equal keys only."""
+        known = {key for (key,) in self._select("key", keys)}
+        positions: dict[bytes, int] = {}
+        for position, key in enumerate(keys):
+            if key not in known:
+                positions.setdefault(key, position)
+        return list(positions.values())
+
+    def put(self, keys: Sequence[bytes], vectors: Vectors) -> None:
+        """Keep vectors; when this returns, a kill does not lose them."""
+        rows = [(key, vector.tobytes()) for key, vector in zip(keys, vectors.astype("<f4"), strict=True)]
+        with self._db:
+            self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+
+    def get(self, keys: Sequence[bytes]) -> Vectors:
+        """Vectors of keys that are all known, shape (keys, dimension)."""
+        found = dict(self._select("key, vector", keys))
+        return np.stack([np.frombuffer(found[key], "<f4") for key in keys])
+
+    def keep_only(self, keys: sqlite3.Cursor) -> None:
+        """Forget all vectors but those of the keys, rows of one column."""
+        with self._db:
+            self._db.execute("CREATE TEMP TABLE wanted (key BLOB PRIMARY KEY) WITHOUT ROWID")
+            self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", keys)
+            self._db.execute("DELETE FROM vectors WHERE key NOT IN (SELECT key FROM wanted)")
+            self._db.execute("DROP TABLE wanted")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _select(self, columns: str, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(keys), _QUESTION_MARKS):
+            part = keys[start : start + _QUESTION_MARKS]
+            marks = ",".join("?" * len(part))
+            rows += self._db.execute(f"SELECT {columns} FROM vectors WHERE key IN ({marks})", part)  # noqa: S608
+        return rows
