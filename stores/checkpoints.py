@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from inference.errors import InputError, StoreError
@@ -15,13 +15,13 @@ from inference.settings import get_settings
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["checkpoint_place", "open_checkpoints"]
+__all__ = ["checkpoint_place", "open_checkpoints", "without_password"]
 
 _POSTGRES = ("postgres", "postgresql")
 
 
 def checkpoint_place() -> str:
-    """Where checkpoints of `ask` go: HOPGRAPH_CHECKPOINTS, or a file in HOPGRAPH_HOME."""
+    """Where checkpoints of `ask` go: HOPGRAPH_CHECKPOINTS (which may hold a password), or a file in HOPGRAPH_HOME."""
     settings = get_settings()
     return settings.checkpoints or str(settings.home / "checkpoints.sqlite")
 
@@ -77,3 +77,45 @@ async def _sqlite(path: Path) -> AsyncIterator[BaseCheckpointSaver[str]]:
         yield saver
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
+    try:
+        import psycopg
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+        from psycopg.rows import dict_row
+        from psycopg_pool import AsyncConnectionPool
+    except ImportError:
+        raise InputError(
+            "HOPGRAPH_CHECKPOINTS: Postgres needs its extra", hint="pip install 'hopgraph[postgres]'"
+        ) from None
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    # What the saver asks of its connections: it commits by itself and reads rows by name.
+    options: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        url, min_size=1, max_size=8, kwargs=options, open=False, check=AsyncConnectionPool.check_connection
+    )
+    try:
+        try:
+            await pool.open(wait=True, timeout=10)
+            saver = AsyncPostgresSaver(pool, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+            await saver.setup()
+        except psycopg.Error as error:
+            reason = " ".join(str(error).split())
+            raise StoreError(
+                f"checkpoints in {without_password(url)}: {reason}", hint="is the server running, and the URL right?"
+            ) from None
+        yield saver
+    finally:
+        await pool.close()
+
+
+def without_password(url: str) -> str:
+    """A place as it may be shown: a URL without user, password and options; a file as it is."""
+    if "@" not in url and "?" not in url:
+        return url
+    parts = urlsplit(url)
+    place = parts.hostname or ""
+    return parts._replace(netloc=f"{place}:{parts.port}" if parts.port else place, query="").geturl()

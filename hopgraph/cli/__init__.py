@@ -13,7 +13,7 @@ from hopgraph.cli.index import index, search
 from hopgraph.cli.prompts import prompts
 from hopgraph.cli.serve import serve
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run_app"]
 
 app = typer.Typer(
     name="hopgraph",
@@ -28,19 +28,31 @@ app.add_typer(prompts, name="prompts")
 
 
 def main() -> None:
-    """Run the command line; errors a user can cause are printed without a traceback.
+    """Run the command line of this process."""
+    sys.exit(run_app())
 
-    Exit codes: 0 done (an unanswerable question is an answer), 1 a run failed, 2 wrong input or use, 3 the model's
-    endpoint can't be used (the run can be resumed), 130 stopped by ctrl-C.
+
+def run_app(words: list[str] | None = None) -> int:
+    """Run a command line; errors a user can cause are printed without a traceback.
+
+    Args:
+        words: The arguments; default: those of this process.
+
+    Returns:
+        0 done (an unanswerable question is an answer), 1 a run failed, 2 wrong input or use, 3 the model's endpoint can't
+        be used (the run can be resumed), 130 stopped by ctrl-C.
     """
     from inference.errors import HopgraphError
 
     try:
-        app()
+        app(words)
     except HopgraphError as error:
         print(f"hopgraph: {error.message}", file=sys.stderr)
         if error.hint:
             print(f"  {error.hint}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    return 0

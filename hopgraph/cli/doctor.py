@@ -197,14 +197,14 @@ def _indexes() -> list[Finding]:
 
 
 def _checkpoints() -> list[Finding]:
-    from stores.checkpoints import checkpoint_place, open_checkpoints
+    from stores.checkpoints import checkpoint_place, open_checkpoints, without_password
 
     async def count() -> int:
         async with open_checkpoints() as saver:
             return len({row.config["configurable"]["thread_id"] async for row in saver.alist(None, limit=1000)})
 
     threads = asyncio.run(count())
-    return [Finding("checkpoints", "ok", f"{checkpoint_place()}, {threads} threads")]
+    return [Finding("checkpoints", "ok", f"{without_password(checkpoint_place())}, {threads} threads")]
 
 
 def _prompts() -> list[Finding]:

@@ -1,0 +1,84 @@
+"""`make demo`: index the bundled corpus and answer one of its questions with every method there is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hopgraph.methods import METHODS
+from hopgraph.results import Result
+from hopgraph.run import ask, make_context, new_thread
+from hopgraph.views.terminal import print_result
+from inference.settings import get_settings
+
+__all__ = ["main"]
+
+DATA = Path(__file__).parent / "data" / "demo"
+INDEX = "demo"
+QUESTION = ""
+"""Id of the question in `questions.jsonl`."""
+
+
+def main() -> None:
+    """Run the demo."""
+    console = Console()
+    _index()
+    question = _question()
+    console.print(Text(f"\nQuestion: {question['question']}", style="bold"))
+    console.print(Text(f"Gold answer: {' / '.join(question['answers'])}", style="dim"))
+    results = []
+    for method in METHODS:
+        result = asyncio.run(_ask(method, question["question"]))
+        print_result(result, INDEX, console)
+        results.append(result)
+    console.print(_table(results, question["answers"][0]))
+    if get_settings().llm_url is None:
+        console.print(
+            "The embedded model (SmolLM2, 135M parameters) shows that everything runs; it is too small for good answers.\n"
+            "A better one in one line: HOPGRAPH_LLM_URL=http://127.0.0.1:8000/v1 make demo   (vLLM or any other), or\n"
+            "HOPGRAPH_EMBEDDED_MODEL=FILE.gguf make demo",
+            style="dim",
+            highlight=False,
+        )
+    if any(result["status"] == "failed" for result in results):
+        sys.exit(1)
+
+
+def _index() -> None:
+    """Index the bundled corpus, unless that is done already."""
+    raise NotImplementedError
+
+
+def _question() -> dict[str, Any]:
+    rows = [json.loads(line) for line in (DATA / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+    return next(row for row in rows if row["id"] == QUESTION)
+
+
+async def _ask(method: str, question: str) -> Result:
+    from stores.checkpoints import open_checkpoints
+
+    context = make_context(method, {} if method == "no_retrieval" else {"index": INDEX})
+    async with open_checkpoints() as saver:
+        return await ask(question, context, saver, thread=new_thread(context))
+
+
+def _table(results: list[Result], gold: str) -> Table:
+    table = Table("method", "answer", "calls", "tokens in", "tokens out", "searches", "seconds", box=None)
+    table.title = f"gold answer: {gold}"
+    for result in results:
+        cost = result["cost"]
+        numbers = [cost["calls"], cost["prompt_tokens"], cost["completion_tokens"], cost["searches"]]
+        answer = result["answer"] or result["status"]
+        table.add_row(result["method"], Text(answer[:60]), *[f"{n:,}" for n in numbers], f"{cost['seconds']:.1f}")
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""The command line: what it prints, where, and with which exit code. No traceback reaches a user."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from hopgraph import METHODS
+from hopgraph.cli import app, run_app
+from tests.scripted import Raw
+
+
+@pytest.fixture
+def hopgraph(capfd, home):
+    """Runs a command line; gives exit code, stdout and stderr."""
+
+    def run(*words: str):
+        code = run_app(list(words))
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def contexts(tmp_path):
+    path = tmp_path / "contexts.jsonl"
+    rows = [{"title": "X", "text": "X is a film by Ann Lee."}, {"title": "Ann Lee", "text": "She was born in Paris."}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return str(path)
+
+
+def answer(request):
+    return {
+        "analyzer": {"subquestions": ["Who directed X?", "Where was she born?"]},
+        "selector": {"evidence": ["1.0"]},
+        "adder": {"evidence": ["2.0"]},
+        "generator": {"answer": "Paris"},
+    }[request.node]
+
+
+def test_help_lists_the_commands():
+    text = CliRunner().invoke(app, ["--help"]).output
+    for command in ("index", "search", "ask", "resume", "serve", "doctor", "graph", "prompts"):
+        assert f" {command} " in text
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_json_is_one_object_on_stdout_and_nothing_else_there(hopgraph, model, contexts, method):
+    model(answer)
+    code, out, err = hopgraph("ask", "Where was the director of X born?", "-m", method, "--contexts", contexts, "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert result["answer"] == "Paris"
+    assert result["method"] == method
+    assert f"thread {result['thread']}" in err
+
+
+def test_people_see_subquestions_evidence_answer_and_cost(hopgraph, model, contexts):
+    model(answer)
+    code, out, _ = hopgraph("ask", "Where was the director of X born?", "-m", "prism", "--contexts", contexts)
+    assert code == 0
+    for shown in ("Who directed X?", "Ann Lee", "She was born in Paris.", "answer: Paris", "6 model calls"):
+        assert shown in out
+
+
+def test_markup_and_control_characters_in_answers_and_passages_are_shown_as_text(hopgraph, model, tmp_path):
+    path = tmp_path / "c.jsonl"
+    path.write_text(json.dumps({"title": "[bold]T[/bold]\x1b[2J", "text": "see [link=x]this[/link]"}))
+    model(lambda request: {"answer": "[red]x[/red]\x1b]0;title\x07"})
+    code, out, _ = hopgraph("ask", "Which?", "-m", "standard_rag", "--contexts", str(path))
+    assert code == 0
+    assert "[bold]T[/bold]" in out
+    assert "[red]x[/red]" in out
+    assert "\x1b[2J" not in out
+    assert "\x07" not in out
+
+
+def test_an_unanswerable_question_is_an_answer(hopgraph, model, contexts):
+    model(lambda request: {"answer": "Not Answerable"})
+    code, out, _ = hopgraph("ask", "Which?", "-m", "standard_rag", "--contexts", contexts)
+    assert code == 0
+    assert "does not answer the question" in out
+
+
+def test_a_thread_given_twice_is_shown_and_not_run_again(hopgraph, model, contexts):
+    server = model(answer)
+    words = ("ask", "Where was the director of X born?", "-m", "prism", "--contexts", contexts, "--thread", "t", "--json")
+    first = hopgraph(*words)
+    assert hopgraph(*words)[1] == first[1]
+    assert hopgraph("resume", "t", "--json")[1] == first[1]
+    assert hopgraph("ask", "--thread", "t", "--json")[1] == first[1]
+    assert len(server.requests) == 6
+    code, out, err = hopgraph("ask", "Another question?", "--thread", "t")
+    assert (code, out) == (2, "")
+    assert "belongs to another question" in err
+
+
+def test_the_cache_is_used_when_asked_for_and_only_then(hopgraph, model, contexts, monkeypatch):
+    monkeypatch.delenv("HOPGRAPH_CACHE", raising=False)
+    server = model(lambda request: {"answer": "Paris"})
+    words = ("ask", "Which?", "-m", "standard_rag", "--contexts", contexts, "--json")
+    for extra in ((), (), ("--cache",), ("--cache",)):
+        code, out, _ = hopgraph(*words, *extra)
+        assert code == 0
+    assert len(server.requests) == 3
+    assert json.loads(out)["cost"] | {"seconds": 0} == {
+        "calls": 0, "repairs": 0, "cached_calls": 1, "prompt_tokens": 0, "completion_tokens": 0,
+        "searches": 0, "steps": 0, "chain": 0, "seconds": 0,
+    }  # fmt: skip
+
+
+def test_a_run_that_fails_for_the_endpoint_says_how_to_go_on(hopgraph, model, contexts, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+    model(lambda request: Raw(503, '{"error": {"message": "overloaded"}}'))
+    code, out, err = hopgraph("ask", "Which?", "-m", "standard_rag", "--contexts", contexts, "--json", "--thread", "t")
+    assert code == 3
+    assert json.loads(out)["error"]["kind"] == "endpoint"
+    assert "overloaded" in err
+    assert "hopgraph resume t" in err
+
+
+def test_a_run_that_fails_for_the_model_has_its_own_exit_code(hopgraph, model, contexts):
+    model(lambda request: "nothing of use")
+    code, out, err = hopgraph("ask", "Which?", "-m", "standard_rag", "--contexts", contexts, "--json")
+    assert code == 1
+    assert json.loads(out)["status"] == "failed"
+    assert "generator" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ask", "", "-i", "x"], "question: is empty"),
+        (["ask", "-i", "x"], "question: none is given"),
+        (["ask", "x" * 100_000, "-m", "no_retrieval"], "question: has 100,000 characters"),
+        (["ask", "Which?", "-m", "prsm"], "method: there is no 'prsm'"),
+        (["ask", "Which?"], "index: none is named"),
+        (["ask", "Which?", "-i", "nowhere"], "nowhere"),
+        (["ask", "Which?", "-i", "../../etc"], "../../etc"),
+        (["ask", "Which?", "-m", "prism", "--set", "top_k=0"], "top_k: "),
+        (["ask", "Which?", "-m", "prism", "--set", "topk=3"], "topk: no such setting"),
+        (["ask", "Which?", "-m", "prism", "--set", "top_k"], "--set 'top_k': must be KEY=VALUE"),
+        (["ask", "Which?", "--thread", "../t"], "thread: "),
+        (["ask", "Which?", "--contexts", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["resume", "nowhere"], "no thread nowhere"),
+        (["graph", "prsm"], "method: there is no 'prsm'"),
+        (["prompts", "show", "prism/nothing"], "no prompt named 'prism/nothing'"),
+        (["prompts", "show", "../../etc/passwd"], "no prompt named"),
+        (["prompts", "check", "nowhere"], "no such folder: nowhere"),
+        (["prompts", "check"], "no folder to check"),
+        (["search", "x", "--index", "nowhere"], "nowhere"),
+        (["index", "nowhere.jsonl", "--name", "x"], "nowhere.jsonl"),
+    ],
+)
+def test_wrong_input_is_a_clear_error_with_exit_code_2(hopgraph, model, words, message):
+    model(answer)
+    code, out, err = hopgraph(*words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+
+
+def test_a_prompt_text_with_an_unknown_variable_is_refused_before_anything_is_spent(hopgraph, model, contexts):
+    server = model(answer)
+    code, _, err = hopgraph("ask", "Which?", "--contexts", contexts, "--set", "prompt_answer={{evidence}} {{nothing}}")
+    assert code == 2
+    assert "prompt_answer:1: unknown variable {{nothing}}" in err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://127.0.0.1:1/v1", "can't reach the model's server at http://127.0.0.1:1/v1"),
+        ("ftp://x", "HOPGRAPH_LLM_URL: not an http(s) URL"),
+        ("nonsense", "HOPGRAPH_LLM_URL: not an http(s) URL"),
+    ],
+)
+def test_an_endpoint_that_is_not_there_is_said_at_once(hopgraph, monkeypatch, contexts, url, message):
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", url)
+    code, _, err = hopgraph("ask", "Which?", "--contexts", contexts)
+    assert code in (2, 3)
+    assert message in err
+
+
+def test_a_setting_of_the_wrong_type_is_named(hopgraph, monkeypatch, contexts):
+    monkeypatch.setenv("HOPGRAPH_LLM_TIMEOUT", "soon")
+    code, _, err = hopgraph("ask", "Which?", "--contexts", contexts)
+    assert code == 2
+    assert "HOPGRAPH_LLM_TIMEOUT" in err
+
+
+def test_a_prompt_is_swapped_in_each_of_the_three_ways(hopgraph, model, contexts, tmp_path, monkeypatch):
+    """Edit the file, an overlay folder, a text in the call: each changes the request that the endpoint receives."""
+    from prompts import loader
+
+    server = model(lambda request: {"answer": "x"})
+    words = ("ask", "Which?", "-m", "standard_rag", "--contexts", contexts, "--json")
+    hashes = [json.loads(hopgraph(*words)[1])["prompts"]["standard_rag/answer"]]
+    assert hopgraph(*words, "--set", "prompt_answer=In a call. {{evidence}} {{question}}")[0] == 0
+    assert server.requests[-1].prompt.startswith("In a call.")
+
+    shipped = tmp_path / "shipped" / "standard_rag"
+    shipped.mkdir(parents=True)
+    original = (loader.FOLDER / "standard_rag" / "answer.md").read_text()
+    (shipped / "answer.md").write_text(original.replace("You answer questions", "In the file, you answer questions"))
+    (tmp_path / "shipped" / "shared").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(loader, "FOLDER", tmp_path / "shipped")
+        hashes.append(json.loads(hopgraph(*words)[1])["prompts"]["standard_rag/answer"])
+    assert "In the file, you answer" in server.requests[-1].prompt
+
+    overlay = tmp_path / "overlay" / "standard_rag"
+    overlay.mkdir(parents=True)
+    (overlay / "answer.md").write_text("In the overlay. {{evidence}} {{question}}")
+    monkeypatch.setenv("HOPGRAPH_PROMPTS", str(tmp_path / "overlay"))
+    from inference.settings import get_settings
+
+    get_settings.cache_clear()
+    hashes.append(json.loads(hopgraph(*words)[1])["prompts"]["standard_rag/answer"])
+    assert server.requests[-1].prompt.startswith("In the overlay.")
+    assert len(set(hashes)) == 3
+
+
+def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
+    code, out, _ = hopgraph("prompts")
+    assert code == 0
+    assert "prism/selector" in out
+    code, out, _ = hopgraph("prompts", "show", "prism/selector")
+    assert "variable {{candidates}}" in out
+    assert "# user" in out
+    (tmp_path / "prism").mkdir()
+    (tmp_path / "prism" / "analyzer.md").write_text("Split it.\n\n{{questoin}}\n")
+    (tmp_path / "prism" / "answer.md").write_text("{{evidence}} {{question}}")
+    code, out, _ = hopgraph("prompts", "check", str(tmp_path))
+    assert code == 2
+    assert f"{tmp_path / 'prism' / 'analyzer.md'}:3: unknown variable {{{{questoin}}}}" in out
+    assert f"{tmp_path / 'prism' / 'answer.md'}: ok" in out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_graphs_are_drawn_offline(hopgraph, tmp_path, method):
+    code, out, _ = hopgraph("graph", method)
+    assert code == 0
+    assert "generator --> __end__" in out
+    code, _, _ = hopgraph("graph", method, "--png", str(tmp_path / "f.png"))
+    assert code == 0
+    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_doctor_says_what_works(hopgraph, model):
+    model(lambda request: {"colour": "red"} if "response_format" in request.body else "ok")
+    code, out, _ = hopgraph("doctor", "--json")
+    findings = {row["what"]: row for row in json.loads(out)["findings"]}
+    assert code == 0, findings
+    assert findings["structured output"]["state"] == "ok"
+    assert findings["log-probabilities"]["state"] == "ok"
+    assert "vLLM" in findings["endpoint"]["found"]
+    assert findings["indexes"]["advice"]
+
+
+def test_the_doctor_names_what_does_not_work(hopgraph, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("HOPGRAPH_PROMPTS", str(tmp_path / "none"))
+    code, out, _ = hopgraph("doctor", "--json")
+    bad = {row["what"] for row in json.loads(out)["findings"] if row["state"] == "bad"}
+    assert code == 1
+    assert {"endpoint", "prompts"} <= bad
+
+
+def test_the_doctor_notices_a_server_that_ignores_schemas(hopgraph, model):
+    model(lambda request: "Sure! The colour is red.")
+    code, out, _ = hopgraph("doctor", "--json")
+    findings = {row["what"]: row for row in json.loads(out)["findings"]}
+    assert code == 1
+    assert findings["structured output"]["state"] == "bad"
