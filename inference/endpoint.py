@@ -9,11 +9,11 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
-from inference.errors import EndpointError, InputError, PromptTooLong
+from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
 from inference.settings import Settings, get_settings
 from inference.structured import Token, well_formed
 
@@ -21,14 +21,27 @@ if TYPE_CHECKING:
     import httpx
     from langchain_core.messages import AIMessage
     from langchain_openai import ChatOpenAI
+    from tenacity import AsyncRetrying
 
 __all__ = ["Endpoint", "Message", "Reply", "ResponseCache", "Schema", "ServerInfo", "get_endpoint"]
 
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
 """Besides every 5xx. A 400 is the request's fault and comes back the same."""
-MAX_BACKOFF = 30.0
-_THINKING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
-_UNFINISHED_THINKING = re.compile(r"\A\s*<think>.*\Z", re.DOTALL)
+FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
+"""Seconds before the first further try, and at most before any."""
+CONNECT_TIMEOUT = 10.0
+_TEMPLATE_TOKENS = 32
+"""A chat template's own tokens, for each message and for a default system message."""
+_MESSAGE = 300
+"""Characters of a server's message that are shown."""
+_RESERVED = frozenset(
+    {"model", "messages", "temperature", "max_tokens", "seed", "response_format", "logprobs", "top_logprobs"}
+    | {"stream", "n"}
+)
+"""Request fields that HOPGRAPH_LLM_EXTRA can't set: the caller does, or the reply could not be read."""
+_TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
+_UNFINISHED = frozenset({"length", "content_filter", "abort", "error"})
+"""Finish reasons of replies that another try may better: they are not cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +117,14 @@ class Endpoint:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_url(self.url):
             raise InputError(
-                f"HOPGRAPH_LLM_URL: not an http(s) URL: {self.url!r}", hint="for example http://127.0.0.1:8000/v1"
+                f"HOPGRAPH_LLM_URL: not an http(s) URL: {self._shown!r}", hint="for example http://127.0.0.1:8000/v1"
+            )
+        if reserved := sorted(_RESERVED & set(self.settings.llm_extra)):
+            raise InputError(
+                f"HOPGRAPH_LLM_EXTRA: {', '.join(reserved)} can't be set there",
+                hint="temperature, max_tokens and seed are settings of a call: --set temperature=0.7",
             )
         self._slots = asyncio.Semaphore(self.settings.llm_concurrency)
         self._connect()
@@ -118,8 +135,10 @@ class Endpoint:
 
         key = self.settings.llm_api_key
         limit = self.settings.llm_concurrency
+        timeout = httpx.Timeout(self.settings.llm_timeout, connect=min(CONNECT_TIMEOUT, self.settings.llm_timeout))
         self._http = httpx.AsyncClient(
-            timeout=httpx.Timeout(self.settings.llm_timeout, connect=10.0),
+            timeout=timeout,
+            follow_redirects=True,
             limits=httpx.Limits(max_connections=limit + 4, max_keepalive_connections=limit + 4),
             # A proxy from the environment makes no sense for a server on this machine.
             trust_env=urlsplit(self.url).hostname not in ("127.0.0.1", "localhost", "::1"),
@@ -130,7 +149,8 @@ class Endpoint:
             base_url=self.url,
             api_key=key or _no_key(),
             max_retries=0,
-            timeout=self.settings.llm_timeout,
+            timeout=timeout,
+            openai_proxy=None,  # it can't be combined with a client of our own, and would be read from OPENAI_PROXY
             http_async_client=self._http,
             use_responses_api=False,
             disable_streaming=True,
@@ -150,22 +170,31 @@ class Endpoint:
     async def _ask_server(self) -> ServerInfo:
         import httpx
 
+        patience = min(30.0, self.settings.llm_timeout)
+
+        async def ask() -> Any:
+            answer = await self._http.get(f"{self.url}/models", timeout=patience)
+            return answer.raise_for_status().json()["data"]
+
         try:
-            answer = await self._http.get(f"{self.url}/models", timeout=min(30.0, self.settings.llm_timeout))
-            if answer.status_code in (401, 403):
-                raise self._refused(answer.status_code, "")
-            rows = [row for row in answer.json()["data"] if isinstance(row, dict)]
+            # A server that says so is waited for; where none answers, waiting would only delay the message.
+            data: Any = await self._retrying(lambda error: _status(error) is not None)(ask)
+            rows = [row for row in data if isinstance(row, dict)]
             models = tuple(str(row["id"]) for row in rows)
         except httpx.HTTPError as error:
-            raise self._unreachable(error) from None
+            if self.model and _status(error) in (404, 405, 501):
+                return ServerInfo("other", (), None)  # chat completions are all that it has
+            raise self._explain(error, patience) from None
         except (ValueError, KeyError, TypeError):
             raise EndpointError(
-                f"{self.url}/models did not answer like an OpenAI-compatible server",
+                f"{self._shown}/models did not answer like an OpenAI-compatible server",
                 hint="check HOPGRAPH_LLM_URL; it usually ends in /v1",
             ) from None
         row = next((row for row in rows if row["id"] == self.model), rows[0] if rows else {})
-        if isinstance(row.get("max_model_len"), int):
-            return ServerInfo("vllm", models, row["max_model_len"])
+        # vLLM gives the length of base models only; an adapter has that of its base.
+        lengths = [length for one in (row, *rows) if isinstance(length := one.get("max_model_len"), int)]
+        if lengths:
+            return ServerInfo("vllm", models, lengths[0])
         if row.get("owned_by") == "llamacpp":
             return ServerInfo("llama.cpp", models, await self._llama_context())
         return ServerInfo("other", models, None)
@@ -178,6 +207,11 @@ class Endpoint:
             return int(answer.json()["default_generation_settings"]["n_ctx"])
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             return None
+
+    @property
+    def _shown(self) -> str:
+        """The URL as messages may show it: without a password."""
+        return re.sub(r"[^/@]*@", "***@", self.url)
 
     @property
     def _root(self) -> str:
@@ -193,7 +227,7 @@ class Endpoint:
             models = (await self.describe()).models
             if len(models) != 1:
                 raise InputError(
-                    f"HOPGRAPH_LLM_MODEL is not set; {self.url} has {len(models)} models: {', '.join(models[:10])}",
+                    f"HOPGRAPH_LLM_MODEL is not set; {self._shown} has {len(models)} models: {', '.join(models[:10])}",
                     hint="name one of them in HOPGRAPH_LLM_MODEL",
                 )
             self.model = models[0]
@@ -206,33 +240,31 @@ class Endpoint:
     async def fits(self, messages: Sequence[Message], max_tokens: int) -> bool:
         """Whether a prompt leaves room for `max_tokens` of completion.
 
-        A prompt of at most half a token a byte is taken to fit unasked; a longer one is counted by the server's
-        tokenizer, and where it has none, at a third of a token a byte.
+        No token is shorter than a byte, so a short prompt is taken to fit unasked. A longer one is counted by the
+        server's tokenizer, and where it has none, at a third of a token a byte.
         """
         limit = await self.context()
-        size = sum(len(message.content.encode()) + 16 for message in messages)
-        if limit is None or size / 2 + max_tokens <= limit:
+        size = sum(len(message.content.encode()) + _TEMPLATE_TOKENS for message in messages)
+        if limit is None or size + _TEMPLATE_TOKENS + max_tokens <= limit:
             return True
         counted = await self._count(messages) if size < 64 * limit else None
         return (counted if counted is not None else size / 3) + max_tokens <= limit
 
     async def _count(self, messages: Sequence[Message]) -> int | None:
-        """Prompt length in tokens by the server's own tokenizer (vLLM and llama.cpp have one)."""
+        """Prompt length in tokens, chat template included, by the tokenizer that vLLM and llama.cpp servers have."""
         import httpx
 
-        chat = [asdict(message) for message in messages]
-        body = {"model": self.model, "messages": chat, "content": "\n".join(message.content for message in messages)}
-        if (await self.describe()).kind == "vllm":
-            del body["content"]
+        is_llama = (await self.describe()).kind == "llama.cpp"
+        place = f"{self.url}/chat/completions/input_tokens" if is_llama else f"{self._root}/tokenize"
+        body = {"model": await self.model_name(), "messages": [asdict(message) for message in messages]}
+        if switches := self.settings.llm_extra.get("chat_template_kwargs"):
+            body["chat_template_kwargs"] = switches
         try:
-            answer = (await self._http.post(f"{self._root}/tokenize", json=body, timeout=30.0)).json()
+            answer = (await self._http.post(place, json=body, timeout=30.0)).json()
         except (httpx.HTTPError, ValueError):
             return None
-        if isinstance(answer, dict) and isinstance(answer.get("count"), int):
-            return int(answer["count"])
-        if isinstance(answer, dict) and isinstance(answer.get("tokens"), list):
-            return len(answer["tokens"]) + 8 * (len(messages) + 1)  # the chat template's own tokens
-        return None
+        count = answer.get("input_tokens" if is_llama else "count") if isinstance(answer, dict) else None
+        return count if isinstance(count, int) else None
 
     async def complete(
         self,
@@ -271,17 +303,26 @@ class Endpoint:
         if top_logprobs is not None:
             body |= {"logprobs": True, **({"top_logprobs": top_logprobs} if top_logprobs else {})}
         model = await self.model_name()
-        key = cache_key(self.url, model, messages, body)
-        if cache is not None and (stored := await cache.get(key)) is not None:
-            return _unpack(stored)
+        key = cache_key(model, messages, body)
+        if cache is not None and (known := _unpack(await cache.get(key))) is not None:
+            return known
         async with self._slots:
             reply = await self._request(messages, model, request_id, body)
-        if cache is not None and reply.finish_reason != "length":
+        if cache is not None and reply.finish_reason not in _UNFINISHED:
             await cache.put(key, _pack(reply))
         return reply
 
     async def _request(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
-        """One request with its retries; a server's `Retry-After` is honoured."""
+        """One request with its retries."""
+        try:
+            return await self._retrying()(self._once, messages, model, request_id, body)
+        except HopgraphError:
+            raise
+        except Exception as error:
+            raise self._explain(error) from error
+
+    def _retrying(self, only: Callable[[BaseException], bool] = lambda _: True) -> AsyncRetrying:
+        """Bounded tries with growing pauses; a server's `Retry-After` is honoured up to `MAX_BACKOFF`."""
         from tenacity import (
             AsyncRetrying,
             RetryCallState,
@@ -290,34 +331,32 @@ class Endpoint:
             wait_exponential_jitter,
         )
 
-        backoff = wait_exponential_jitter(initial=0.5, max=MAX_BACKOFF)
+        backoff = wait_exponential_jitter(initial=FIRST_BACKOFF, max=MAX_BACKOFF, jitter=FIRST_BACKOFF)
 
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
             return max(backoff(state), min(MAX_BACKOFF, _retry_after(error)))
 
-        retrying = AsyncRetrying(
+        return AsyncRetrying(
             stop=stop_after_attempt(self.settings.llm_retries + 1),
             wait=wait,
-            retry=retry_if_exception(_worth_retrying),
+            retry=retry_if_exception(lambda error: _worth_retrying(error) and only(error)),
             before_sleep=self._relocate,
             reraise=True,
         )
-        try:
-            return await retrying(self._once, messages, model, request_id, body)
-        except Exception as error:
-            raise self._explain(error) from error
 
     async def _once(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
         started = time.time()
         clock = time.perf_counter()
-        message = await self._chat.ainvoke(
-            [(m.role, m.content) for m in messages],
-            model=model,
-            extra_headers={"X-Request-Id": request_id},
-            # In `extra_body` nothing is interpreted by the client: its own structured-output path loses cut replies.
-            extra_body=body,
-        )
+        # The client's own time-out starts anew with every byte: a server that sends one now and then would never end.
+        async with asyncio.timeout(self.settings.llm_timeout):
+            message = await self._chat.ainvoke(
+                [(m.role, m.content) for m in messages],
+                model=model,
+                extra_headers={"X-Request-Id": request_id},
+                # In `extra_body` nothing is interpreted by the client: its structured-output path loses cut replies.
+                extra_body=body,
+            )
         return _reply(message, model, started, time.perf_counter() - clock)
 
     async def _relocate(self, _: Any) -> None:
@@ -328,35 +367,39 @@ class Endpoint:
             self.url = url
             self._connect()
 
-    def _explain(self, error: Exception) -> EndpointError:
+    def _explain(self, error: Exception, seconds: float | None = None) -> EndpointError:
+        import httpx
         import openai
 
-        if isinstance(error, EndpointError):
-            return error
-        if isinstance(error, openai.APITimeoutError):
+        if isinstance(error, TimeoutError | openai.APITimeoutError | httpx.TimeoutException):
             return EndpointError(
-                f"{self.url} did not answer within {self.settings.llm_timeout:g} s",
+                f"{self._shown} did not answer within {seconds or self.settings.llm_timeout:g} s",
                 hint="raise HOPGRAPH_LLM_TIMEOUT, or see whether the server is overloaded",
             )
-        if isinstance(error, openai.APIConnectionError):
-            return self._unreachable(error.__cause__ or error)
-        if isinstance(error, openai.APIStatusError):
-            return self._refused(error.status_code, _detail(error))
+        if (status := _status(error)) is not None:
+            return self._refused(status, self._clean(_detail(error)))
+        if isinstance(error, openai.APIConnectionError | httpx.TransportError):
+            cause = _root_cause(error)
+            return EndpointError(
+                f"can't reach the model's server at {self._shown}: {type(cause).__name__}: {self._clean(cause)}",
+                hint="is it running? `hopgraph doctor` tells more; unset HOPGRAPH_LLM_URL for the embedded model",
+            )
         return EndpointError(
-            f"{self.url} answered with something that is not a chat completion: {_short(error)}",
+            f"{self._shown} answered with something that is not a chat completion: {self._clean(error)}",
             hint="check HOPGRAPH_LLM_URL; is there a proxy or another program at this address?",
         )
 
-    def _unreachable(self, cause: BaseException) -> EndpointError:
-        return EndpointError(
-            f"can't reach the model's server at {self.url}: {type(cause).__name__}: {_short(cause)}",
-            hint="is it running? `hopgraph doctor` tells more; unset HOPGRAPH_LLM_URL for the embedded model",
-        )
+    def _clean(self, what: object) -> str:
+        """What a server said, in one line; some repeat the key that they refuse."""
+        key = self.settings.llm_api_key
+        secret = key.get_secret_value() if key else ""
+        text = " ".join(re.sub(r"<[^<>]*>", " ", str(what)[:5000]).split())
+        text = text.replace(secret, "***") if secret else text
+        return text if len(text) <= _MESSAGE else text[:_MESSAGE] + "..."
 
     def _refused(self, status: int, detail: str) -> EndpointError:
         said = f": {detail}" if detail else ""
-        lowered = detail.lower()
-        if status == 400 and "context" in lowered and ("length" in lowered or "exceed" in lowered or "size" in lowered):
+        if status in (400, 413) and _TOO_LONG.search(detail.lower()):
             return PromptTooLong(f"the prompt does not fit the model's context{said}", hint="set HOPGRAPH_LLM_CONTEXT")
         hints = {
             401: "set HOPGRAPH_LLM_API_KEY",
@@ -365,7 +408,7 @@ class Endpoint:
             429: "the server is rate-limited: lower HOPGRAPH_LLM_CONCURRENCY",
         }
         return EndpointError(
-            f"{self.url} refused the request with status {status}{said}",
+            f"{self._shown} refused the request with status {status}{said}",
             hint=hints.get(status, "see the server's log"),
         )
 
@@ -374,27 +417,30 @@ class Endpoint:
         await self._http.aclose()
 
 
-_endpoints: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Endpoint]] = WeakKeyDictionary()
+_endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str], Endpoint]] = {}
 
 
 def get_endpoint(url: str | None = None, model: str | None = None) -> Endpoint:
-    """The endpoint of `url` and `model`: one object an event loop, so that its concurrency limit holds for all runs.
+    """The endpoint of `url` and `model`: one object an event loop. All models of a server share its concurrency limit.
 
     Without a URL here or in HOPGRAPH_LLM_URL the embedded model's server is started, or the one that runs is used.
     Blocks while that happens: call it in a thread from async code that must not wait. Call it with a running loop.
     """
     settings = get_settings()
     url = url or settings.llm_url
-    locate: Callable[[], str] | None = None
-    if url is None:
-        locate = _embedded_url
-        url = locate()
-    else:
+    if url is not None:
         model = model or settings.llm_model
+    place = ("" if url is None else url.rstrip("/"), model or "")
+    for loop in [loop for loop in _endpoints if loop.is_closed()]:
+        del _endpoints[loop]
     known = _endpoints.setdefault(asyncio.get_running_loop(), {})
-    place = ("" if locate else url, model or "")
     if place not in known:
-        known[place] = Endpoint(url.rstrip("/"), model or "", settings, locate)
+        locate = _embedded_url if url is None else None
+        endpoint = Endpoint(place[0] or _embedded_url(), place[1], settings, locate)
+        for (server, _), other in known.items():
+            if server == place[0]:
+                endpoint._slots = other._slots
+        known[place] = endpoint
     return known[place]
 
 
@@ -404,10 +450,18 @@ def _embedded_url() -> str:
     return ensure_server(get_settings().embedded_model).url
 
 
-def cache_key(url: str, model: str, messages: Sequence[Message], body: Mapping[str, Any]) -> str:
+def cache_key(model: str, messages: Sequence[Message], body: Mapping[str, Any]) -> str:
     """Key of a request in a response cache: everything the reply depends on."""
-    request = [url, model, [asdict(message) for message in messages], body]
-    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+    request = [model, [asdict(message) for message in messages], body]
+    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _no_key() -> Any:
@@ -417,55 +471,86 @@ def _no_key() -> Any:
 
 
 def _worth_retrying(error: BaseException) -> bool:
+    import httpx
     import openai
 
-    if isinstance(error, openai.APIStatusError):
-        return error.status_code in RETRIED_STATUS or error.status_code >= 500
-    return isinstance(error, openai.APIConnectionError)
+    status = _status(error)
+    if status is not None:
+        return status in RETRIED_STATUS or status >= 500
+    return isinstance(error, TimeoutError | openai.APIConnectionError | httpx.TransportError)
+
+
+def _status(error: BaseException) -> int | None:
+    """HTTP status of a reply that refuses; None if the error is another one."""
+    response: httpx.Response | None = getattr(error, "response", None)
+    return None if response is None or response.is_success else response.status_code
 
 
 def _retry_after(error: BaseException | None) -> float:
+    """Seconds that the server asks to wait; it may give a date instead."""
     response: httpx.Response | None = getattr(error, "response", None)
+    wanted = response.headers.get("retry-after", "") if response is not None else ""
     try:
-        return float(response.headers.get("retry-after", 0)) if response is not None else 0.0
+        return float(wanted)
     except ValueError:
-        return 0.0
+        date = parsedate_tz(wanted)
+        return mktime_tz(date) - time.time() if date else 0.0
 
 
-def _detail(error: Any) -> str:
-    body = error.body
+def _detail(error: Any) -> object:
+    """What a refusing server says."""
+    body = getattr(error, "body", None)
     if isinstance(body, dict):
         inner = body.get("error", body)
         message = inner.get("message") if isinstance(inner, dict) else inner
         if message:
-            return _short(message)
-    return _short(error.message)
+            return message
+    return getattr(error, "message", "")
 
 
-def _short(what: object, limit: int = 300) -> str:
-    text = " ".join(re.sub(r"<[^>]*>", " ", str(what)).split())
-    return text if len(text) <= limit else text[:limit] + "..."
+def _root_cause(error: BaseException) -> BaseException:
+    """The innermost error that says something: "connection refused" instead of "connection error"."""
+    inner = error.__cause__ or error.__context__
+    return _root_cause(inner) if inner is not None and str(inner) else error
 
 
 def _reply(message: AIMessage, model: str, started: float, seconds: float) -> Reply:
     content = message.content if isinstance(message.content, str) else str(message.text)
     meta = message.response_metadata
     usage: Mapping[str, Any] = message.usage_metadata or {}
-    finish_reason = str(meta.get("finish_reason") or "")
-    content = _THINKING.sub("", content)
-    content = _UNFINISHED_THINKING.sub("", content)
-    rows = (meta.get("logprobs") or {}).get("content") or []
     return Reply(
-        text=well_formed(content),
+        text=well_formed(_without_reasoning(content)),
         model=str(meta.get("model_name") or model),
         prompt_tokens=int(usage.get("input_tokens") or 0),
         completion_tokens=int(usage.get("output_tokens") or 0),
         cached_tokens=int((usage.get("input_token_details") or {}).get("cache_read") or 0),
-        finish_reason=finish_reason,
+        finish_reason=str(meta.get("finish_reason") or ""),
         started=started,
         seconds=seconds,
-        tokens=tuple(_token(row) for row in rows),
+        tokens=_tokens(meta.get("logprobs")),
     )
+
+
+def _without_reasoning(text: str) -> str:
+    """What comes after a thinking model's reasoning; "" if that was cut off.
+
+    Some chat templates write `<think>` themselves, so that only its end is in the reply. A reply that is JSON from its
+    first character on has no reasoning, whatever its strings say.
+    """
+    text = text.lstrip()
+    if text.startswith(("{", "`")):
+        return text
+    reasoning, end, answer = text.partition("</think>")
+    if end:
+        return answer.lstrip()
+    return "" if reasoning.startswith("<think>") else text
+
+
+def _tokens(logprobs: Any) -> tuple[Token, ...]:
+    try:
+        return tuple(_token(row) for row in (logprobs or {}).get("content") or [])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return ()
 
 
 def _token(row: Mapping[str, Any]) -> Token:
@@ -481,7 +566,11 @@ def _pack(reply: Reply) -> str:
     return json.dumps(fields)
 
 
-def _unpack(stored: str) -> Reply:
-    fields = json.loads(stored)
-    fields["tokens"] = tuple(Token(bytes.fromhex(text), logprob, top) for text, logprob, top in fields["tokens"])
-    return Reply(**fields | {"cached": True, "started": time.time(), "seconds": 0.0})
+def _unpack(stored: str | None) -> Reply | None:
+    """The reply, or None if there is none or another version wrote it."""
+    try:
+        fields = json.loads(stored or "")
+        fields["tokens"] = tuple(Token(bytes.fromhex(text), logprob, top) for text, logprob, top in fields["tokens"])
+        return Reply(**fields | {"cached": True, "started": time.time(), "seconds": 0.0})
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 __all__ = ["BadOutput", "Span", "Token", "field_logprobs", "field_span", "parse_output", "well_formed"]
 
 Output = TypeVar("Output", bound=BaseModel)
-_DECODER = json.JSONDecoder()
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_ATTEMPTS = 50
 
@@ -60,6 +66,8 @@ def parse_output(text: str, output: type[Output]) -> Output:
     value, _ = _first_object(text)
     try:
         return output.model_validate(well_formed(value))
+    except RecursionError:
+        raise BadOutput("the JSON is nested too deeply") from None
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'object'}: {e['msg']}" for e in error.errors()[:3])
         raise BadOutput(f"the JSON object does not fit the schema: {problems}") from None
@@ -73,18 +81,22 @@ def field_span(text: str, path: Sequence[str | int]) -> Span | None:
     """
     try:
         _, span = _first_object(text)
-    except BadOutput:
+        for key in path:
+            found = [inner for name, inner in _items(text, span.start) if name == key]
+            if not found:
+                return None
+            span = found[-1]
+    except (BadOutput, RecursionError):
         return None
-    for key in path:
-        found = [inner for name, inner in _items(text, span.start) if name == key]
-        if not found:
-            return None
-        span = found[-1]
     return Span(span.start + 1, span.end - 1) if text[span.start] == '"' else span
 
 
 def field_logprobs(text: str, tokens: Sequence[Token], path: Sequence[str | int]) -> list[Token]:
-    """The tokens that overlap the value at `path` by at least one byte (PruneRAG's answer confidence is over these).
+    """The tokens that spell the value at `path`, all or part of it (PruneRAG's answer confidence is over these).
+
+    Reply and tokens are aligned by their printable ASCII characters. Servers spell the rest in ways of their own: the
+    parts of a character split between tokens come as bytes, as U+FFFD, or as nothing until the token that completes it;
+    and a token's leading space may be missing.
 
     Args:
         text: The reply, without reasoning.
@@ -95,37 +107,57 @@ def field_logprobs(text: str, tokens: Sequence[Token], path: Sequence[str | int]
         Empty when the field is missing or empty, or when the tokens do not spell the reply.
     """
     span = field_span(text, path)
-    reply, spelled = text.encode(), b"".join(token.text for token in tokens)
-    base = spelled.rfind(reply)
-    if span is None or base < 0 or span.start >= span.end:
+    if span is None or span.start >= span.end:
         return []
-    start, end = base + len(text[: span.start].encode()), base + len(text[: span.end].encode())
-    overlapping, at = [], 0
+    places = [at for at, character in enumerate(text) if "!" <= character <= "~"]
+    spelled = bytes(byte for token in tokens for byte in token.text if _is_mark(byte))
+    first = spelled.rfind("".join(text[at] for at in places).encode())
+    if first < 0:
+        return []
+
+    def place(mark: int) -> int:
+        """Where a mark stands in the reply; out of every value's reach if it is before or after the reply."""
+        return -2 if mark < first else places[mark - first] if mark - first < len(places) else len(text) + 1
+
+    found, mark = [], 0
     for token in tokens:
-        if at < end and at + len(token.text) > start:
-            overlapping.append(token)
-        at += len(token.text)
-    return overlapping
+        inside = False
+        for byte in token.text or b" ":
+            if _is_mark(byte):
+                inside |= span.start <= place(mark) < span.end
+                mark += 1
+            else:  # in the value if the marks on both sides are, or are its quotes
+                inside |= place(mark - 1) >= span.start - 1 and place(mark) <= span.end
+        if inside:
+            found.append(token)
+    return found
+
+
+def _is_mark(byte: int) -> bool:
+    return 33 <= byte <= 126
 
 
 def _first_object(text: str) -> tuple[dict[str, Any], Span]:
-    """The first JSON object in `text` and its place."""
+    """The first JSON object in `text` and its place. What is read as part of a broken object is not tried again."""
     if not text.strip():
         raise BadOutput("the reply is empty")
-    problem = "there is no JSON object in the reply"
-    for attempt, match in enumerate(re.finditer(r"\{", text)):
-        if attempt == _MAX_ATTEMPTS:
+    problem, at = "", -1
+    for _ in range(_MAX_ATTEMPTS):
+        at = text.find("{", at + 1)
+        if at < 0:
             break
         try:
-            value, end = _DECODER.raw_decode(text, match.start())
+            value, end = _DECODER.raw_decode(text, at)
         except RecursionError:
             raise BadOutput("the JSON is nested too deeply") from None
+        except json.JSONDecodeError as error:
+            problem = problem or f"the reply is not valid JSON: {error}"
+            at = max(at, error.pos - 1)
         except ValueError as error:
-            if attempt == 0:
-                problem = f"the reply is not valid JSON: {error}"
-            continue
-        return value, Span(match.start(), end)
-    raise BadOutput(problem)
+            raise BadOutput(f"the reply is not valid JSON: {error}") from None
+        else:
+            return value, Span(at, end)
+    raise BadOutput(problem or "there is no JSON object in the reply")
 
 
 def _items(text: str, start: int) -> Iterator[tuple[str | int, Span]]:
