@@ -1,0 +1,108 @@
+"""Long texts into passages of bounded length, cut at sentence borders."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from inference.errors import InputError
+from stores.passages import Passage
+from stores.sentences import split_sentences
+
+__all__ = ["LONG_PASSAGE", "MAX_WORDS", "cut_sentences", "part_ids", "shorten_sentences", "split_passage", "word_count"]
+
+MAX_WORDS = 150
+"""Words of a passage cut from a longer text. About 200 tokens, so that the default encoder (256) reads all of it."""
+LONG_PASSAGE = 300
+"""Words above which a passage that somebody else made counts as an article and is cut."""
+
+
+def split_passage(passage: Passage, *, max_words: int = MAX_WORDS, longer_than: int = LONG_PASSAGE) -> list[Passage]:
+    """Cut an article into passages of at most `max_words` words; one of at most `longer_than` comes back unchanged.
+
+    The passage's own sentences are kept as they are, even one that is longer than `max_words`; without any, spaCy's
+    are taken. Every sentence is in exactly one part and the order is kept. Each part has the article's title, the
+    article's id (or the article's own source) as its `source`, and an id made of the article's id and the part's text,
+    so that a changed sentence leaves the ids of distant parts alone.
+    """
+    if word_count(passage.text) <= longer_than:
+        return [passage]
+    sentences = passage.sentences or shorten_sentences(split_sentences([passage.text])[0], max_words)
+    parts = cut_sentences(sentences, max_words)
+    if len(parts) < 2:
+        return [passage]
+    texts = [" ".join(part) for part in parts]
+    return [
+        replace(passage, id=part_id, text=text, sentences=tuple(part), source=passage.source or passage.id)
+        for part_id, text, part in zip(part_ids(passage.id, texts), texts, parts, strict=True)
+    ]
+
+
+def cut_sentences(sentences: Sequence[str], max_words: int) -> list[list[str]]:
+    """Sentences in order, in groups of at most `max_words` words; a longer sentence is a group of its own.
+
+    The last two groups are balanced, so that no passage is a mere left-over.
+    """
+    _check_bound(max_words)
+    groups = _fill(sentences, max_words)
+    if len(groups) > 1:
+        tail = groups[-2] + groups[-1]
+        groups[-2:] = min(
+            ([tail[:i], tail[i:]] for i in range(1, len(tail))),
+            key=lambda pair: max(sum(map(word_count, part)) for part in pair),
+        )
+    return groups
+
+
+def _check_bound(max_words: int) -> None:
+    if max_words < 1:
+        raise InputError(f"max_words must be at least 1, got {max_words}", hint=f"the default is {MAX_WORDS}")
+
+
+def _fill(sentences: Sequence[str], max_words: int) -> list[list[str]]:
+    groups: list[list[str]] = []
+    room = 0
+    for sentence in sentences:
+        words = word_count(sentence)
+        if words > room or not groups:
+            groups.append([])
+            room = max_words
+        groups[-1].append(sentence)
+        room -= words
+    return groups
+
+
+def shorten_sentences(sentences: Iterable[str], max_words: int) -> list[str]:
+    """Cut what is no sentence at all (a table, a list of names) at a word, so that none exceeds `max_words` words."""
+    _check_bound(max_words)
+    result: list[str] = []
+    for sentence in sentences:
+        if word_count(sentence) <= max_words:
+            result.append(sentence)
+            continue
+        pieces = _fill([piece for word in sentence.split() for piece in _halves(word, max_words)], max_words)
+        result.extend(" ".join(piece) for piece in pieces)
+    return result
+
+
+def _halves(word: str, max_words: int) -> list[str]:
+    if word_count(word) <= max_words:
+        return [word]
+    return _halves(word[: len(word) // 2], max_words) + _halves(word[len(word) // 2 :], max_words)
+
+
+def word_count(text: str) -> int:
+    """Words between white space; where a script has none, eight characters count as a word."""
+    return max(len(text.split()), len(text) // 8)
+
+
+def part_ids(source: str, texts: Iterable[str]) -> list[str]:
+    """An id for each part of a document: the document's id and a hash of the part; a repeated part is numbered."""
+    seen: dict[str, int] = {}
+    ids: list[str] = []
+    for text in texts:
+        part = f"{source}#{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+        seen[part] = seen.get(part, 0) + 1
+        ids.append(part if seen[part] == 1 else f"{part}-{seen[part]}")
+    return ids
