@@ -111,7 +111,7 @@ def _builder() -> HTMLTreeBuilder:
 def _arrange(soup: BeautifulSoup, title_type: type[NavigableString]) -> None:
     from bs4.element import NavigableString
 
-    for tag in soup(_DROPPED_TAGS):
+    for tag in soup(_DROPPED_TAGS) + soup(role="navigation"):
         tag.decompose()
     for string in soup(string=True):
         if type(string) is NavigableString and not string.find_parent("pre"):
@@ -119,7 +119,7 @@ def _arrange(soup: BeautifulSoup, title_type: type[NavigableString]) -> None:
     for tag in soup("br"):
         tag.replace_with("\n")
     for tag in soup(["td", "th"]):
-        if tag.find_previous_sibling(["td", "th"]):
+        if tag.find_previous_sibling(["td", "th"]) and tag.get_text(strip=True):
             tag.insert_before(" | ")
     for tag in soup(_BLOCK_TAGS):
         tag.insert_before("\n\n")
@@ -132,4 +132,5 @@ def _arrange(soup: BeautifulSoup, title_type: type[NavigableString]) -> None:
         title.append(title_type(" ".join(first.get_text().split())))
         soup.insert(0, title)
     for tag in headings:
-        tag.replace_with(f"\n\n{_HEADING}{' '.join(tag.get_text().split())}\n\n")
+        heading = " ".join(tag.get_text().split()).removesuffix("¶")  # the sign of a link to this heading
+        tag.replace_with(f"\n\n{_HEADING}{heading}\n\n")

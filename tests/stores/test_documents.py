@@ -244,9 +244,9 @@ def test_a_heading_without_text_is_not_lost(tmp_path: Path) -> None:
 def test_html_is_read_without_what_is_no_text(tmp_path: Path) -> None:
     content = """<!doctype html><html><head><meta charset="utf-8"><title>Robins
  of Europe</title><style>p { color: red }</style><script>var x = "never";</script></head>
-<body><nav><a href="/">Home</a></nav><p>The robin is a <b>song</b>bird. It is
-small.</p><p>No full stop</p><h2>Song <i>at</i> night</h2><ul><li>It sings<li>It rests</ul>
-<table><tr><th>name</th><th>weight</th></tr><tr><td>robin</td><td>18 g</td></tr></table>
+<body><nav><a href="/">Home</a></nav><div role="navigation">Up<svg/></div><p>The robin is a <b>song</b>bird. It is
+small.</p><p>No full stop</p><h2>Song <i>at</i> night<a>¶</a></h2><ul><li>It sings<li>It rests</ul>
+<table><tr><th>name</th><th>weight</th><th></th></tr><tr><td>robin</td><td>18 g</td></tr></table>
 One line<br>Another line &amp; more<!-- hidden --></body></html>"""
     passages = load_documents(write(tmp_path / "x.html", content))
     assert [(passage.title, passage.sentences) for passage in passages] == [
