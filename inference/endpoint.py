@@ -328,10 +328,11 @@ class Endpoint:
             RetryCallState,
             retry_if_exception,
             stop_after_attempt,
-            wait_exponential_jitter,
+            wait_exponential,
+            wait_random,
         )
 
-        backoff = wait_exponential_jitter(initial=FIRST_BACKOFF, max=MAX_BACKOFF, jitter=FIRST_BACKOFF)
+        backoff = wait_exponential(multiplier=FIRST_BACKOFF, max=MAX_BACKOFF) + wait_random(0, FIRST_BACKOFF)
 
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None

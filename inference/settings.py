@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
 
 from inference.errors import InputError
 
 __all__ = ["Settings", "get_settings"]
+
+Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 def _user_data_folder() -> Path:
@@ -25,11 +29,13 @@ def _user_data_folder() -> Path:
 class Settings(BaseSettings):
     """Settings from the environment; the variable of field `x` is `HOPGRAPH_X`."""
 
-    model_config = SettingsConfigDict(env_prefix="HOPGRAPH_", extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HOPGRAPH_", extra="ignore", env_ignore_empty=True, str_strip_whitespace=True
+    )
 
-    home: Path = Field(default_factory=_user_data_folder)
+    home: Folder = Field(default_factory=_user_data_folder)
     """Folder of indexes, weights and the checkpoints of `ask`; nothing is written elsewhere unasked."""
-    prompts: Path | None = None
+    prompts: Folder | None = None
     """Overlay folder: a file of the same name in it replaces a prompt."""
     cache: Literal["on", "off"] = "off"
     """Reuse of model responses from earlier runs."""
@@ -46,7 +52,7 @@ class Settings(BaseSettings):
     """Model context in tokens that prompts must fit. Unset: what the server reports."""
     llm_concurrency: int = Field(default=16, ge=1, le=4096)
     """Model calls in flight at most, per endpoint."""
-    llm_timeout: float = Field(default=300.0, gt=0)
+    llm_timeout: float = Field(default=300.0, gt=0, le=86_400)
     """Seconds to wait for one model call."""
     llm_retries: int = Field(default=5, ge=0, le=100)
     """Further tries after a refused connection, a time-out, 408, 429 or 5xx."""
@@ -55,6 +61,12 @@ class Settings(BaseSettings):
     {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""
     embedded_model: str = "smollm2"
     """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""
+    embedded_parallel: int = Field(default=4, ge=1, le=256)
+    """Requests that the embedded server works on at the same time; each has a context, and memory, of its own."""
+    embedded_context: int = Field(default=8192, ge=256)
+    """Tokens of context for each of them, as far as the model was trained for so many."""
+    embedded_idle: float = Field(default=30.0, ge=0)
+    """Seconds the embedded server stays after the last process that uses it has ended."""
 
     embed_url: str | None = None
     """Base URL of an OpenAI-compatible embeddings endpoint. Unset: the built-in MiniLM encoder."""
@@ -79,6 +91,12 @@ def get_settings() -> Settings:
     """
     try:
         return Settings()
+    except SettingsError as error:
+        field = re.search(r'field "(\w+)"', str(error))
+        name = "HOPGRAPH_" + (field[1].upper() if field else "*")
+        raise InputError(
+            f"environment variable {name}: not JSON", hint='for example {"repetition_penalty": 1.1}'
+        ) from None
     except ValidationError as error:
         first = error.errors()[0]
         name = "HOPGRAPH_" + str(first["loc"][0]).upper()

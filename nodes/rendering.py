@@ -10,18 +10,24 @@ from stores.passages import Passage
 
 __all__ = ["Labels", "numbered", "passage_block", "plain", "quoted", "sentence_block"]
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_INVISIBLE = re.compile(
+    r"[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Direction marks, spaces without width and tag letters: a person does not see them, a model reads them."""
 _LABEL = re.compile(r"\s*\[?\s*(\d{1,4})(?:\s*\.\s*(\d{1,4}))?\s*\]?\s*", re.ASCII)
 _DELIMITER = re.compile(
-    r"<(?=/?\s*(?:passage|question|evidence)\b|\||/?s>|/?think>|start_of_turn>|end_of_turn>|<sys>>|</sys>>)"
-    r"|\[(?=/?INST\])",
+    r"<(?=\s*/?\s*(?:passage|question|evidence)\b"  # ours
+    r"|[|｜]|/?(?:s|think|tool_call|tool_response|bos|eos|pad|unk|start_of_turn|end_of_turn)>|/?<?/?sys>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK)\])",
     re.IGNORECASE,
 )
+"""Start of a delimiter of ours, or of a control word of the usual chat templates."""
 
 
 def plain(text: str) -> str:
-    """`text` in one line, without control characters and direction marks."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+    """`text` in one line, without control characters, direction marks and other signs that nobody sees."""
+    return " ".join(_CONTROL.sub(" ", _INVISIBLE.sub("", text)).split())
 
 
 def quoted(text: str) -> str:

@@ -1,8 +1,9 @@
 """Prompts are Markdown files; this finds, checks and fills them.
 
-A file starts with a header between two `---` lines (YAML: `purpose`, `variables`, `source`), followed by the text.
-`{{name}}` stands for a variable and `{{{{` for two literal braces. A line `# system` or `# user` starts that message;
-without one, all of the text is the user's message.
+A file starts with a header between two `---` lines (YAML: `purpose`, `variables`, `source`, and `unused`, a list of the
+variables that the text does without), followed by the text. `{{name}}` stands for a variable and `{{{{` for two literal
+braces. A line `# system` starts the system message, if there is one, and a line `# user` the user's message after it;
+without either, all of the text is the user's message.
 
 A prompt is swapped without touching code: edit the file; put a file of the same name into the overlay folder
 (`HOPGRAPH_PROMPTS`), where the header may be left out; or give the text in a call's context (`prompt_<role>`).
@@ -29,6 +30,7 @@ _NAME = re.compile(r"[a-z0-9_]+/[a-z0-9_]+")
 _VARIABLE = re.compile(r"\{\{\{\{|\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _BRACES = re.compile(_VARIABLE.pattern + r"|\{\{")
 _ROLE = re.compile(r"^# (system|user)[ \t]*$", re.MULTILINE)
+_NEWLINE = re.compile(r"\r\n?")
 _HEADER_KEYS = {"purpose", "variables", "source", "unused"}
 MAX_BYTES = 200_000
 
@@ -108,7 +110,11 @@ def parse_override(name: str, text: str, origin: str) -> Prompt:
     Raises:
         InputError: It is malformed, or its variables are not those that the prompt is given.
     """
-    return _replacement(_shipped(name), text, origin)
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{origin}:{text[: error.start].count(chr(10)) + 1}: half of a surrogate pair") from None
+    return _replacement(_shipped(name), _decode(raw, origin), origin)
 
 
 def check_overlay(folder: Path) -> list[tuple[Path, str | None]]:
@@ -138,52 +144,57 @@ def _shipped(name: str) -> Prompt:
     path = FOLDER / f"{name}.md"
     if not _NAME.fullmatch(name) or not path.is_file():
         raise InputError(f"no prompt named {name!r}", hint="`hopgraph prompts` lists them")
-    stat = path.stat()
-    return _parse_shipped(name, path, stat.st_mtime_ns, stat.st_size)
+    return _parse_shipped(name, path, _read(path))
 
 
 @lru_cache(maxsize=256)
-def _parse_shipped(name: str, path: Path, mtime: int, size: int) -> Prompt:
-    """Cached by the file's time and size, so that an edited file is parsed again."""
-    text = _read(path)
+def _parse_shipped(name: str, path: Path, text: str) -> Prompt:
+    """Cached by the text itself: a file's time and size may stay the same when it is edited."""
     header, body, offset = _split(text, str(path))
     if header is None:
         raise InputError(f"{path}:1: no header: the file must start with a line `---`")
     for key in ("purpose", "source"):
         if not isinstance(header.get(key), str) or not header[key].strip():
-            raise InputError(f"{path}:1: header: {key} is missing or is not text")
-    variables = _declared(header, str(path))
-    unused = _unused(header, str(path))
+            raise InputError(f"{path}:{_line_of(key, text)}: header: {key} is missing or is not text")
+    variables = _declared(header, text, str(path))
+    unused = _unused(header, text, variables, str(path))
     _check_variables(body, offset, variables, unused, str(path))
-    return Prompt(name, header["purpose"], header["source"], variables, unused, _messages(body), str(path))
+    messages = _messages(body, offset, str(path))
+    return Prompt(name, header["purpose"], header["source"], variables, unused, messages, str(path))
 
 
 def _replacement(shipped: Prompt, text: str, origin: str) -> Prompt:
     header, body, offset = _split(text, origin)
     header = header or {}
-    if "variables" in header and (unknown := set(_declared(header, origin)) - set(shipped.variables)):
+    if unknown := set(_declared(header, text, origin)) - set(shipped.variables):
+        name = min(unknown)
         raise InputError(
-            f"{origin}:1: header: {shipped.name} is not given {', '.join(sorted(unknown))}",
+            f"{origin}:{_line_of(name, text)}: header: {shipped.name} is not given {name}",
             hint=f"it is given {', '.join(shipped.variables)}",
         )
-    unused = shipped.unused | _unused(header, origin)
+    unused = shipped.unused | _unused(header, text, shipped.variables, origin)
     _check_variables(body, offset, shipped.variables, unused, origin)
     purpose = str(header.get("purpose") or shipped.purpose)
     source = str(header.get("source") or shipped.source)
-    return Prompt(shipped.name, purpose, source, shipped.variables, unused, _messages(body), origin)
+    return Prompt(shipped.name, purpose, source, shipped.variables, unused, _messages(body, offset, origin), origin)
 
 
 def _read(path: Path) -> str:
     try:
-        raw = path.read_bytes()
-        if len(raw) > MAX_BYTES:
-            raise InputError(f"{path}: a prompt of {len(raw):,} bytes; at most {MAX_BYTES:,} are allowed")
-        return raw.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}:{line}: not UTF-8") from None
+        with path.open("rb") as file:
+            return _decode(file.read(MAX_BYTES + 1), str(path))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+
+
+def _decode(raw: bytes, origin: str) -> str:
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{origin}: longer than {MAX_BYTES:,} bytes, the most that a prompt may have")
+    try:
+        return _NEWLINE.sub("\n", raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{origin}:{line}: not UTF-8") from None
 
 
 def _split(text: str, origin: str) -> tuple[dict[str, Any] | None, str, int]:
@@ -201,28 +212,41 @@ def _split(text: str, origin: str) -> tuple[dict[str, Any] | None, str, int]:
         mark = getattr(error, "problem_mark", None)
         line = 2 + (mark.line if mark else 0)
         raise InputError(f"{origin}:{line}: header: {getattr(error, 'problem', None) or 'not YAML'}") from None
+    except RecursionError:
+        raise InputError(f"{origin}:2: header: nested too deeply") from None
     if not isinstance(header, dict):
         raise InputError(f"{origin}:2: header: not a list of `key: value`")
     if unknown := set(map(str, header)) - _HEADER_KEYS:
+        key = min(unknown)
         raise InputError(
-            f"{origin}:2: header: unknown key {', '.join(sorted(unknown))}",
+            f"{origin}:{_line_of(key, text)}: header: unknown key {key}",
             hint=f"known keys: {', '.join(sorted(_HEADER_KEYS))}",
         )
     return header, text[end + 5 :], text[: end + 5].count("\n")
 
 
-def _declared(header: Mapping[str, Any], origin: str) -> dict[str, str]:
+def _line_of(key: str, text: str) -> int:
+    """The line of a header's key, or the header's first line."""
+    found = re.search(rf"^[ \t]*{re.escape(key)}[ \t]*:", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def _declared(header: Mapping[str, Any], text: str, origin: str) -> dict[str, str]:
     variables = header.get("variables") or {}
-    if not isinstance(variables, dict):
-        raise InputError(f"{origin}:1: header: variables must be `name: meaning`, a line each")
-    return {str(name): str(meaning) for name, meaning in variables.items()}
+    if not isinstance(variables, dict) or not all(isinstance(x, str) for pair in variables.items() for x in pair):
+        line = _line_of("variables", text)
+        raise InputError(f"{origin}:{line}: header: variables must be `name: meaning`, a line each")
+    return dict(variables)
 
 
-def _unused(header: Mapping[str, Any], origin: str) -> frozenset[str]:
+def _unused(header: Mapping[str, Any], text: str, known: Mapping[str, str], origin: str) -> frozenset[str]:
     unused = header.get("unused") or []
-    if not isinstance(unused, list):
-        raise InputError(f"{origin}:1: header: unused must be a list of variables")
-    return frozenset(map(str, unused))
+    if not isinstance(unused, list) or not all(isinstance(name, str) and name in known for name in unused):
+        line = _line_of("unused", text)
+        raise InputError(
+            f"{origin}:{line}: header: unused must be a list of variables", hint=f"known here: {', '.join(known)}"
+        )
+    return frozenset(unused)
 
 
 def _check_variables(body: str, offset: int, known: Mapping[str, str], unused: frozenset[str], origin: str) -> None:
@@ -247,11 +271,23 @@ def _check_variables(body: str, offset: int, known: Mapping[str, str], unused: f
         )
 
 
-def _messages(body: str) -> tuple[Message, ...]:
-    before, *parts = _ROLE.split(body)
-    if not parts:
-        return (Message("user", before.strip()),)
-    texts = [("system", before), *zip(parts[::2], parts[1::2], strict=True)]
+def _messages(body: str, offset: int, origin: str) -> tuple[Message, ...]:
+    marks = list(_ROLE.finditer(body))
+    if not marks:
+        return (Message("user", body.strip()),)
+    roles = [mark[1] for mark in marks]
+    starts = [0, *(mark.end() for mark in marks)]
+    ends = [*(mark.start() for mark in marks), len(body)]
+    before, *texts = [body[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    lines = [offset + body.count("\n", 0, mark.start()) + 1 for mark in marks]
+    if before:
+        raise InputError(f"{origin}:{offset + 1}: text before the line `# {roles[0]}`")
+    # Chat templates of many models take one system message at most, and user and assistant in turns after it.
+    for number, (role, line) in enumerate(zip(roles, lines, strict=True)):
+        if role in roles[:number] or (role == "system" and number):
+            raise InputError(f"{origin}:{line}: `# {role}` a second time, or after `# user`")
+    if not texts[-1] or roles[-1] != "user":
+        raise InputError(f"{origin}:{lines[-1]}: the user's message is missing", hint="it comes after a line `# user`")
     return tuple(
-        Message("system" if role == "system" else "user", text.strip()) for role, text in texts if text.strip()
+        Message("system" if role == "system" else "user", text) for role, text in zip(roles, texts, strict=True) if text
     )

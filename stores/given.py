@@ -72,4 +72,6 @@ def _table() -> Iterator[sqlite3.Connection]:
             connection.execute("CREATE TABLE IF NOT EXISTS given (id TEXT PRIMARY KEY, passage TEXT NOT NULL)")
             yield connection
     except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"given passages in {_path()}: {error}") from None
+        raise StoreError(
+            f"given passages in {_path()}: {error}", hint="move the file away if it is damaged; a new one is made"
+        ) from None
