@@ -22,6 +22,12 @@ WHOLE_POOL = ("full_context", "setwise")
 """Conditions that look at one search's whole pool of candidates."""
 
 
+def fresh(given: PrismState) -> PrismState:
+    """The state that a run begins with."""
+    empty: PrismState = {"subquestions": [], "pool": [], "selected": [], "before": [], "kept": [], "added": []}
+    return {**empty, "iteration": 0, "oracle": given.get("gold") or []}
+
+
 def enter(state: PrismState, runtime: Runtime[PrismContext]) -> str:
     """The conditions that PRISM is compared with take a shorter way."""
     if runtime.context.condition == "oracle_context":
@@ -63,7 +69,7 @@ def queries(state: PrismState) -> list[str]:
 
 
 builder = StateGraph(PrismState, context_schema=PrismContext, input_schema=QuestionInput)
-builder.add_node("intake", intake())
+builder.add_node("intake", intake(resets=fresh))
 builder.add_node("analyzer", analyzer("prism/analyzer"))
 builder.add_node(
     "retriever",

@@ -17,6 +17,7 @@ __all__ = ["METHODS", "check_method", "context_class", "load"]
 METHODS = {
     "no_retrieval": "the model alone, without a search",
     "standard_rag": "one search, one answer",
+    "prunerag": "PruneRAG: a decomposition tree, pruned by answer confidence",
     "prism": "PRISM: precision and recall in a loop over evidence sentences",
 }
 """Method ids and what they are. `graphs/<id>.py` is the method."""

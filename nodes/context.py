@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Context", "NoRetrievalContext", "PrismContext", "Retriever", "StandardRagContext"]
+__all__ = ["Context", "NoRetrievalContext", "PrismContext", "PruneContext", "Retriever", "StandardRagContext"]
 
 Retriever = Literal["hybrid", "dense", "sparse"]
 
@@ -117,6 +117,49 @@ class StandardRagContext(Context):
     prompt_answer: str | None = _prompt("standard_rag/answer", "generator")
 
 
+class PruneContext(Context):
+    """PruneRAG: a confidence-guided decomposition tree."""
+
+    method = "prunerag"
+    paper: ClassVar[dict[str, Any]] = {"max_tokens": 4096}
+    paper_retriever = "dense"
+
+    threshold: float = Field(
+        default=0.95,
+        ge=0.0,
+        le=1.0,
+        title="Confidence threshold",
+        description="An answer is accepted when its confidence is at least this (tau_A).",
+    )
+    max_depth: int = Field(
+        default=3, ge=1, le=6, title="Depth", description="Deepest level of the tree; the root is level 1."
+    )
+    branching: int = Field(
+        default=2, ge=2, le=4, title="Branching", description="Sub-queries, or entities at most, of a node."
+    )
+    max_searches: int = Field(
+        default=7, ge=1, le=100, title="Search budget", description="Searches a question may cost."
+    )
+    backtrace: Literal["bottom_up", "single_call"] = Field(
+        default="bottom_up",
+        title="Backtracing",
+        description="`bottom_up` is the paper's; `single_call` answers once from the whole tree, as released.",
+    )
+    ablate: list[Literal["confidence", "answer", "entity", "adaptive"]] = Field(
+        default_factory=list,
+        title="Ablations",
+        description=(
+            "`confidence`: every answer is accepted. `answer`: no node answers. `entity`: no entity nodes. "
+            "`adaptive`: always split, down to the last level (Table 2)."
+        ),
+    )
+    prompt_decomposer: str | None = _prompt("prunerag/decomposer", "decomposer", "decomposer_again")
+    prompt_extractor: str | None = _prompt("prunerag/extractor", "extractor")
+    prompt_summarizer: str | None = _prompt("prunerag/summarizer", "summarizer")
+    prompt_aggregator: str | None = _prompt("prunerag/aggregator", "aggregator")
+    prompt_single_call: str | None = _prompt("prunerag/single_call", "aggregator")
+
+
 class PrismContext(Context):
     """PRISM: precision and recall in a loop over evidence sentences."""
 
@@ -147,7 +190,7 @@ class PrismContext(Context):
         default="prism",
         title="Condition",
         description=(
-            "What the paper compares with: all candidates, gold evidence (input `gold`), one BM25 search (OneR), or one "
+            "What the paper compares with: all candidates, gold evidence (`gold`), one BM25 search (OneR), or one "
             "call that picks a set out of 20 (SetR)."
         ),
     )
@@ -156,6 +199,7 @@ class PrismContext(Context):
         title="Ablations",
         description="`analyzer`: no sub-questions. `loop`: one selection, no Adder (Table 5).",
     )
+
     @property
     def adder_first(self) -> bool:
         """Whether a round begins with the Adder; a run without the loop has none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -23,7 +24,7 @@ MAX_QUESTION = 20_000
 """Characters. The longest question of the benchmarks has under 1,000."""
 
 
-def intake(*, searches: bool = True) -> Node:
+def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] | None = None) -> Node:
     """A graph's first node.
 
     It checks question, given passages, index and prompt overrides, puts given passages into the store so that the state
@@ -31,6 +32,7 @@ def intake(*, searches: bool = True) -> Node:
 
     Args:
         searches: Whether the method needs an index (one is not needed when passages are given).
+        resets: The method's own keys as they are when a run begins, from the input.
 
     Raises:
         InputError: The question is empty or too long, or a given passage or prompt is malformed.
@@ -55,13 +57,15 @@ def intake(*, searches: bool = True) -> Node:
         index, contexts = await asyncio.to_thread(check)
         return {
             "question": question,
+            "given": contexts or [],
+            "index": index,
             "answer": "",
+            "error": None,
             "evidence": [],
             "sentences": [],
             "trajectory": Overwrite([]),
             "ledger": Overwrite([]),
-            **({"index": index} if index else {}),
-            **({"contexts": contexts} if contexts is not None else {}),
+            **(resets(state) if resets else {}),
         }
 
     return intake

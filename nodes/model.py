@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from inference.endpoint import Endpoint, Message, ResponseCache, Schema, get_endpoint
-from inference.errors import PromptTooLong
+from inference.errors import EndpointError, PromptTooLong
 from inference.ledger import Call
 from inference.settings import get_settings
 from inference.structured import BadOutput, field_logprobs, parse_output
@@ -248,6 +248,11 @@ async def _send(request: _Request) -> _Raw:
         top_logprobs=0 if request.score else None,
         cache=await _cache(),
     )
+    if request.score and reply.completion_tokens and not reply.tokens:
+        raise EndpointError(
+            f"{request.endpoint.url} gives no log-probabilities, and {request.context.method} needs them",
+            hint="use a server that gives them (vLLM and llama.cpp do), or leave out what needs them (`ablate`)",
+        )
     call: Call = {
         **request.call,
         "model": reply.model,

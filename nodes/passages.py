@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from inference.errors import InputError, StoreError
 from nodes.rendering import plain
-from nodes.state import IndexRef, PassageRef, State
+from nodes.state import Branch, IndexRef, PassageRef, State
 from stores.given import PREFIX, get_given
 from stores.passages import Passage
 
 if TYPE_CHECKING:
     from stores.index import Index
 
-__all__ = ["fetch", "find", "index_ref", "open_run_index", "reference"]
+__all__ = ["fetch", "find", "index_ref", "interleave", "open_run_index", "reference"]
 
 PREVIEW = 120
 
@@ -28,6 +29,18 @@ def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
     return PassageRef(
         id=passage.id, title=plain(passage.title), preview=preview, score=round(score, 4), found_by=found_by
     )
+
+
+def interleave(rankings: Iterable[Sequence[PassageRef]]) -> list[PassageRef]:
+    """Several rankings merged rank by rank: every first one, then every second one, and so on.
+
+    A passage in several of them keeps its best place and its best score.
+    """
+    best: dict[str, PassageRef] = {}
+    for ref in (ref for rank in zip_longest(*rankings) for ref in rank if ref is not None):
+        if ref["id"] not in best or ref["score"] > best[ref["id"]]["score"]:
+            best[ref["id"]] = ref  # in a dict a key keeps its place
+    return list(best.values())
 
 
 def index_ref(name: str | None) -> IndexRef:
@@ -47,7 +60,7 @@ def index_ref(name: str | None) -> IndexRef:
     return IndexRef(name=name, hash=open_index(name).hash)
 
 
-def open_run_index(state: State) -> Index:
+def open_run_index(state: State | Branch) -> Index:
     """The index the run started on.
 
     Raises:
@@ -56,6 +69,8 @@ def open_run_index(state: State) -> Index:
     from stores.index import open_index
 
     started = state["index"]
+    if started is None:
+        raise StoreError("this run has no index")
     index = open_index(started["name"])
     if index.hash != started["hash"]:
         raise StoreError(
@@ -66,7 +81,7 @@ def open_run_index(state: State) -> Index:
     return index
 
 
-async def fetch(state: State, ids: Iterable[str]) -> list[Passage]:
+async def fetch(state: State | Branch, ids: Iterable[str]) -> list[Passage]:
     """Passages by id, in order: those given with the question, and those of the run's index."""
 
     def get() -> list[Passage]:

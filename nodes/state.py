@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, Literal, NotRequired, Protocol
 
+from langgraph.channels import EphemeralValue
 from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
 from inference.ledger import Call, merge_calls
 
 __all__ = [
+    "Branch",
     "GivenPassage",
     "IndexRef",
     "Node",
     "PassageRef",
     "PrismState",
+    "PruneState",
     "QuestionInput",
     "RunError",
     "SentenceRef",
     "State",
     "Status",
     "Step",
+    "TreeNode",
     "merge_steps",
+    "merge_tree",
 ]
 
 Status = Literal["answered", "unanswerable", "failed"]
@@ -122,13 +127,16 @@ class State(TypedDict, total=False):
     """What every method's state has."""
 
     question: str
-    contexts: list[str | GivenPassage]
-    gold: list[SentenceRef | str]
-    index: IndexRef
+    contexts: Annotated[list[str | GivenPassage], EphemeralValue]
+    """As in the input; only the first node sees them."""
+    gold: Annotated[list[SentenceRef | str], EphemeralValue]
+    given: list[str]
+    """Ids of the passages given with the question; when there are any, nothing else is searched."""
+    index: IndexRef | None
     answer: str
     """"" when the question can't be answered."""
     status: Status
-    error: RunError
+    error: RunError | None
     evidence: list[PassageRef]
     """What the answer rests on, best first."""
     sentences: list[SentenceRef]
@@ -137,10 +145,70 @@ class State(TypedDict, total=False):
     ledger: Annotated[list[Call], merge_calls]
 
 
+class TreeNode(TypedDict):
+    """A node of PruneRAG's query decomposition tree (Sec. 3.1)."""
+
+    id: str
+    """A path: `root`, `root/0`, `root/0/1`."""
+    parent: str
+    depth: int
+    """The root is at depth 1."""
+    kind: Literal["query", "entity"]
+    query: str
+    """Of an entity node: the query its entities come from."""
+    entities: list[str]
+    searches: int
+    """Searches that were reserved for it."""
+    documents: list[PassageRef]
+    answer: str
+    confidence: float | None
+    """exp of the mean log-probability of the answer's tokens (Eq. 4); None without an answer."""
+    verdict: Literal["open", "accepted", "rejected", "split", "abstracted", "evidence"]
+    """`open`: not looked at yet. `rejected`: answered, below the threshold. `split`: has sub-queries. `abstracted`: has
+    an entity node. `evidence`: its documents go up, an answer does not."""
+    pruned: str
+    """Why this branch goes no further; "" when it does, or when it was answered."""
+    branches: list[str]
+    """Sub-queries or entities that the model proposed."""
+    result: str | None
+    """What goes up in backtracing (Sec. 3.3); None until then."""
+
+
+def merge_tree(old: Sequence[TreeNode], new: Sequence[TreeNode]) -> list[TreeNode]:
+    """Reducer: nodes keyed by id, the later one wins."""
+    merged = {node["id"]: node for node in old}
+    merged.update((node["id"], node) for node in new)
+    return list(merged.values())
+
+
+class PruneState(State, total=False):
+    """PruneRAG: the query decomposition tree."""
+
+    tree: Annotated[list[TreeNode], merge_tree]
+    frontier: list[str]
+    """Ids of the nodes of the level that is being worked on."""
+
+
+class Branch(TypedDict, total=False):
+    """What a task of one tree node is sent: the node, and what it has to know of its surroundings."""
+
+    index: IndexRef | None
+    given: list[str]
+    question: str
+    node: TreeNode
+    parent_query: str
+    barred: bool
+    """Answering is barred: the node's answer was rejected."""
+    tree: list[TreeNode]
+    """The tree as it was when the task was sent, the root first."""
+
+
 class PrismState(State, total=False):
     """PRISM: sub-questions, the pool of candidates, and evidence sentences by iteration."""
 
     subquestions: list[str]
+    oracle: list[SentenceRef | str]
+    """The input's `gold`, for the oracle condition and nothing else."""
     pool: list[PassageRef]
     iteration: int
     """Rounds of Selector and Adder begun, from 1."""

@@ -13,8 +13,9 @@ from inference.errors import StoreError
 from inference.settings import get_settings
 from stores.passages import Passage
 from stores.sentences import split_sentences
+from stores.sparse import tokenize
 
-__all__ = ["PREFIX", "get_given", "put_given"]
+__all__ = ["PREFIX", "get_given", "put_given", "rank_given"]
 
 PREFIX = "given-"
 """Ids of given passages start with this."""
@@ -53,6 +54,24 @@ def get_given(ids: Sequence[str]) -> list[Passage]:
             f"given passage {missing[0]} is not in {_path()}", hint="run the question again with its passages"
         )
     return [_passage(key, rows[key]) for key in ids]
+
+
+def rank_given(query: str, passages: Sequence[Passage]) -> list[tuple[Passage, float]]:
+    """All of a few passages by BM25, best first; those that share no word with the query come last, in their order."""
+    import bm25s
+
+    vocabulary: dict[str, int] = {}
+    rows = [
+        [vocabulary.setdefault(word, len(vocabulary)) for word in tokenize(f"{passage.title} {passage.text}")]
+        for passage in passages
+    ]
+    words = [vocabulary[word] for word in tokenize(query) if word in vocabulary]
+    scores = [0.0] * len(passages)
+    if words:
+        scorer = bm25s.BM25(method="lucene")
+        scorer.index((rows, vocabulary), create_empty_token=False, show_progress=False)
+        scores = [float(score) for score in scorer.get_scores_from_ids(words)]
+    return sorted(zip(passages, scores, strict=True), key=lambda pair: -pair[1])
 
 
 def _passage(key: str, row: str) -> Passage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,12 +37,14 @@ class Request:
 
 @dataclass
 class Raw:
-    """A reply that is not a completion: any status, body and type; or seconds to wait first."""
+    """A reply that is not a completion: any status, body and type."""
 
     status: int = 200
     body: str = ""
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
+    drip: float = 0.0
+    """Seconds between one byte of the body and the next."""
 
 
 @dataclass
@@ -51,8 +53,8 @@ class Completion:
 
     text: str | None
     finish_reason: str = "stop"
-    tokens: list[tuple[str, float]] | None = None
-    """Spelling and log-probability of each token; by default words with -0.1 each."""
+    tokens: Sequence[tuple[str | bytes, float]] | None = None
+    """Spelling and log-probability of each token; by default pieces of four characters with -0.1 each."""
     delay: float = 0.0
     reasoning: str | None = None
 
@@ -61,10 +63,22 @@ Script = Callable[[Request], "str | dict[str, Any] | Raw | Completion"]
 
 
 class ScriptedModel:
-    """The server. `script` gives the reply to a request: a text, an object (sent as JSON), a `Completion` or a `Raw`."""
+    """The server. `script` gives the reply to a request: a text, an object (sent as JSON), a `Completion` or a `Raw`.
 
-    def __init__(self, script: Script, *, context: int | None = 32768, tokenize: bool = True) -> None:
+    `pages` are its replies at other paths, in the place of those of vLLM; `visits` are the requests for those, with bodies.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        context: int | None = 32768,
+        tokenize: bool = True,
+        pages: Mapping[str, Raw | Callable[[], Raw]] | None = None,
+    ) -> None:
         self.script = script
+        self.pages = pages or {}
+        self.visits: list[tuple[str, Any]] = []
         self.context = context
         self.tokenize = tokenize
         self.requests: list[Request] = []
@@ -81,7 +95,16 @@ class ScriptedModel:
             def log_message(self, *args: Any) -> None:
                 pass
 
+            def page(self, body: Any) -> bool:
+                outer.visits.append((self.path, body))
+                reply = outer.pages.get(self.path)
+                if reply is not None:
+                    self.send(reply if isinstance(reply, Raw) else reply())
+                return reply is not None
+
             def do_GET(self) -> None:
+                if self.page(None):
+                    return
                 if self.path != "/v1/models":
                     self.send(Raw(404, "{}"))
                     return
@@ -92,6 +115,8 @@ class ScriptedModel:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if not self.path.endswith("/chat/completions") and self.page(body):
+                    return
                 if self.path == "/tokenize":
                     text = "".join(m["content"] for m in body["messages"])
                     reply = Raw(body=json.dumps({"count": len(text.split())})) if outer.tokenize else Raw(404, "{}")
@@ -103,7 +128,7 @@ class ScriptedModel:
                     outer._in_flight += 1
                     outer.most_in_flight = max(outer.most_in_flight, outer._in_flight)
                 try:
-                    reply = outer.script(request)
+                    reply = outer.reply(request)
                     if not isinstance(reply, Raw):
                         reply = Raw(body=json.dumps(completion(request, reply)))
                 finally:
@@ -123,11 +148,23 @@ class ScriptedModel:
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(data)
+                if not reply.drip:
+                    self.wfile.write(data)
+                    return
+                for byte in data:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(reply.drip)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def reply(self, request: Request) -> str | dict[str, Any] | Raw | Completion:
+        """The script's reply; a mistake in the script is a 400, which nobody tries again."""
+        try:
+            return self.script(request)
+        except Exception as error:
+            return Raw(400, json.dumps({"error": {"message": f"script: {error!r}"}}))
 
     @contextmanager
     def running(self):
@@ -156,13 +193,17 @@ def completion(request: Request, reply: str | dict[str, Any] | Completion) -> di
         message["reasoning_content"] = reply.reasoning
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     if request.body.get("logprobs"):
-        rows = [{"token": t, "logprob": p, "bytes": list(t.encode()), "top_logprobs": []} for t, p in tokens]
-        choice["logprobs"] = {"content": rows}
+        choice["logprobs"] = {"content": [_row(*token) for token in tokens]}
     words = len(request.prompt.split())
     usage = {"prompt_tokens": words, "completion_tokens": len(tokens), "total_tokens": words + len(tokens)}
     return {
         "id": "c", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice], "usage": usage,
     }  # fmt: skip
+
+
+def _row(token: str | bytes, logprob: float) -> dict[str, Any]:
+    raw = token.encode() if isinstance(token, str) else token
+    return {"token": raw.decode(errors="replace"), "logprob": logprob, "bytes": list(raw), "top_logprobs": []}
 
 
 def _pieces(text: str) -> list[str]:

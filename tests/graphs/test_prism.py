@@ -11,7 +11,11 @@ from tests.scripted import Completion, Request
 
 QUESTION = "Which film has the director who died earlier, Deuce High or The King Is The Best Mayor?"
 CONTEXTS = [
-    {"title": "Deuce High", "text": "", "sentences": ["Deuce High is a film by Richard Thorpe.", "It was made in 1926."]},
+    {
+        "title": "Deuce High",
+        "text": "",
+        "sentences": ["Deuce High is a film by Richard Thorpe.", "It was made in 1926."],
+    },
     {"title": "The King", "text": "", "sentences": ["The King is a film by Rafael Gil.", "It was made in 1974."]},
     {"title": "Richard Thorpe", "text": "", "sentences": ["Richard Thorpe died in 1991.", "He made many films."]},
     {"title": "Rafael Gil", "text": "", "sentences": ["Rafael Gil died in 1986.", "He was Spanish."]},
@@ -193,7 +197,7 @@ async def test_the_oracle_condition_answers_from_gold_sentences_in_one_call(mode
 
 async def test_the_oracle_condition_needs_gold_and_says_so(model):
     model(play(generator=["x"]))
-    with pytest.raises(InputError, match="gold: .*needs gold"):
+    with pytest.raises(InputError, match=r"gold: .*needs gold"):
         await run(condition="oracle_context")
     pool = (await run(condition="full_context"))["pool"]
     with pytest.raises(InputError, match="has no sentence 7"):

@@ -1,0 +1,161 @@
+"""Query decomposition module: search, then answer, split or abstract a node's query (PruneRAG, Sec. 3.2.1)."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Annotated, Any, Literal, Union
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field, RootModel
+
+from nodes.context import PruneContext
+from nodes.model import ask_model
+from nodes.passages import fetch
+from nodes.rendering import passage_block, plain, quoted
+from nodes.search import search
+from nodes.state import Branch, Node, TreeNode
+from nodes.steps import step
+
+__all__ = ["decomposer", "gated", "open_branches"]
+
+BranchKind = Literal["answer", "query", "entity"]
+_Text = Annotated[str, Field(max_length=400)]
+_CHOICES = {
+    "answer": '{"type": "answer", "answer": "the short answer"} if the passages suffice to answer the query',
+    "query": '{"type": "query", "queries": [SLOTS]} if the query can be split into NUMBER simpler queries',
+    "entity": '{"type": "entity", "entities": ["..."]} if it can neither be answered nor split: its key entities',
+}
+
+
+def open_branches(context: PruneContext, depth: int, barred: bool) -> tuple[BranchKind, ...]:
+    """What a node may do, by ablations and depth, and whether answering is barred; () when nothing can come of it."""
+    ablate = context.ablate
+    last = depth >= context.max_depth
+    if "adaptive" in ablate:
+        return ("answer",) if last else ("query",)
+    allowed: list[BranchKind] = []
+    if not barred and "answer" not in ablate:
+        allowed.append("answer")
+    if not last:
+        allowed.append("query")
+        if "entity" not in ablate:
+            allowed.append("entity")
+    return tuple(allowed)
+
+
+def decomposer(prompt: str) -> Node:
+    """A node that expands one node of the tree: one search, one model call.
+
+    The call returns exactly one of an answer, sub-queries, or entities; what is barred or ablated is not offered. A
+    node that is asked again keeps its documents. What becomes of an answer is the confidence gate's business.
+
+    Args:
+        prompt: Name of the prompt; it is given `query`, `parent`, `question`, `choices` and `documents`.
+
+    Raises:
+        EndpointError: The endpoint gives no log-probabilities, which the confidence is made of.
+    """
+
+    async def decomposer(state: Branch, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: PruneContext = runtime.context
+        node, barred = state["node"], state.get("barred", False)
+        step_id = f"{node['id']}/again" if barred else node["id"]
+        calls = []
+        if barred:
+            passages = await fetch(state, [ref["id"] for ref in node["documents"]])
+        else:
+            found = await search(state, runtime, {step_id: node["query"]}, node="decomposer")
+            node = {**node, "documents": found.hits[0]}
+            passages = [found.passages[ref["id"]] for ref in node["documents"]]
+            calls += found.calls
+        branches = open_branches(context, node["depth"], barred)
+        problem, truncated = "", 0
+        if branches:
+            asked = await ask_model(
+                runtime,
+                node="decomposer",
+                step=step_id,
+                prompt=prompt,
+                values={
+                    "question": quoted(state["question"]),
+                    "query": quoted(node["query"]),
+                    "parent": quoted(state.get("parent_query") or "(none: this is the question itself)"),
+                    "choices": _choices(branches, context.branching),
+                },
+                output=_output(branches, context.branching),
+                items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
+                items_as="documents",
+                score=("answer",) if "answer" in branches and gated(context) else (),
+            )
+            calls += asked.calls
+            problem, truncated = asked.problem, asked.truncated
+            node = _expanded(node, asked.value.root if asked.value else None, asked.logprobs, gated(context))
+        else:
+            node = {**node, "verdict": "evidence", "pruned": "the last level"}
+        if problem:
+            node = {**node, "verdict": "evidence", "pruned": "the model's output could not be used"}
+        row = step(
+            step_id,
+            "answer" if node["answer"] else "decompose",
+            "decomposer",
+            parent=node["id"] if barred else node["parent"],
+            question=node["query"],
+            answer=node["answer"] or "\n".join(node["branches"]),
+            score=node["confidence"],
+            evidence=[ref["id"] for ref in node["documents"]],
+            calls=sum(call["kind"] == "model" for call in calls),
+            searches=0 if barred else 1,
+            truncated=truncated,
+            fallback=f"{problem}; its documents are kept as evidence" if problem else "",
+        )
+        return {"tree": [node], "trajectory": [row], "ledger": calls}
+
+    return decomposer
+
+
+class _AnswerBranch(BaseModel):
+    type: Literal["answer"]
+    answer: str = Field(max_length=1000)
+
+
+@lru_cache(maxsize=32)
+def _output(branches: tuple[BranchKind, ...], branching: int) -> Any:
+    """The output model: one of the branches that are open."""
+
+    class QueryBranch(BaseModel):
+        type: Literal["query"]
+        queries: list[_Text] = Field(min_length=branching, max_length=branching)
+
+    class EntityBranch(BaseModel):
+        type: Literal["entity"]
+        entities: list[_Text] = Field(min_length=1, max_length=branching)
+
+    kinds: dict[BranchKind, type[BaseModel]] = {"answer": _AnswerBranch, "query": QueryBranch, "entity": EntityBranch}
+    return RootModel[Union[tuple(kinds[branch] for branch in branches)]]  # type: ignore[misc]  # noqa: UP007
+
+
+def _choices(branches: tuple[BranchKind, ...], branching: int) -> str:
+    """The open branches, in words."""
+    slots = ", ".join(['"..."'] * branching)
+    number = {2: "two", 3: "three", 4: "four"}[branching]
+    return "\n".join("- " + _CHOICES[branch].replace("SLOTS", slots).replace("NUMBER", number) for branch in branches)
+
+
+def gated(context: PruneContext) -> bool:
+    """Whether answers have to pass the confidence gate; two ablations do without it (Sec. 4.4)."""
+    return not {"confidence", "adaptive"} & set(context.ablate)
+
+
+def _expanded(node: TreeNode, chosen: Any, logprobs: list[float], gated: bool) -> TreeNode:
+    """The node with what the model made of it."""
+    if chosen is None:
+        return node
+    if chosen.type == "answer":
+        answer = plain(chosen.answer)
+        confidence = math.exp(sum(logprobs) / len(logprobs)) if logprobs and answer else 0.0
+        return {**node, "answer": answer, "confidence": round(confidence, 6) if gated else None, "branches": []}
+    proposed = chosen.queries if chosen.type == "query" else chosen.entities
+    branches = [text for item in proposed if (text := plain(item))]
+    verdict: Literal["split", "abstracted"] = "split" if chosen.type == "query" else "abstracted"
+    return {**node, "verdict": verdict, "branches": branches}

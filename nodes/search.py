@@ -1,0 +1,107 @@
+"""Searching for a node: what is found, with an entry in the ledger for every search."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from inference.ledger import Call
+from nodes.context import Context, Retriever
+from nodes.model import place, thread_id
+from nodes.passages import fetch, open_run_index, reference
+from nodes.state import PassageRef
+from stores.given import rank_given
+from stores.passages import Passage
+
+__all__ = ["Found", "search"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What searches found."""
+
+    hits: list[list[PassageRef]]
+    """For every query, best first."""
+    passages: dict[str, Passage]
+    """The passages of all hits, by id."""
+    calls: list[Call]
+
+
+async def search(
+    state: Any,
+    runtime: Runtime[Any],
+    queries: Mapping[str, str],
+    *,
+    node: str,
+    mode: Retriever | None = None,
+    top_k: int | None = None,
+) -> Found:
+    """Search for several queries at once.
+
+    With passages given in the input, they are what is searched, by BM25; a passage that shares no word with the query
+    comes last, in the order given.
+
+    Args:
+        state: The run's state: `index`, or `given`.
+        runtime: The node's runtime.
+        queries: Id of the trajectory step -> query.
+        node: For the ledger.
+        mode: Search mode, where it is not the context's.
+        top_k: Hits a query, where it is not the context's.
+    """
+    context: Context = runtime.context
+    count = top_k or context.top_k
+    started, clock = time.time(), time.perf_counter()
+    given: list[str] = state["given"]
+    if given:
+        ranked = await _rank_given(state, given, list(queries.values()), count)
+    else:
+
+        def run() -> list[list[tuple[str, float, str]]]:
+            rows = open_run_index(state).search_many(list(queries.values()), count, mode or context.mode)
+            return [[(hit.id, hit.score, hit.found_by) for hit in row] for row in rows]
+
+        ranked = await asyncio.to_thread(run)
+    seconds = time.perf_counter() - clock
+    passages = {p.id: p for p in await fetch(state, [key for row in ranked for key, _, _ in row])}
+    return Found(
+        hits=[[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked],
+        passages=passages,
+        calls=[_call(step, context.method, node, started, seconds) for step in queries],
+    )
+
+
+async def _rank_given(
+    state: Any, ids: Sequence[str], queries: Sequence[str], count: int
+) -> list[list[tuple[str, float, str]]]:
+    passages = await fetch(state, ids)
+    rankings = await asyncio.to_thread(lambda: [rank_given(query, passages) for query in queries])
+    return [[(passage.id, score, "given") for passage, score in ranking[:count]] for ranking in rankings]
+
+
+def _call(step: str, method: str, node: str, started: float, seconds: float) -> Call:
+    superstep, name = place()
+    return Call(
+        id=f"{thread_id()}.{method}.search.{step}",
+        kind="search",
+        node=node,
+        step=step,
+        prompt="",
+        prompt_hash="",
+        model="",
+        prompt_tokens=0,
+        completion_tokens=0,
+        cached_tokens=0,
+        started=round(started, 3),
+        seconds=round(seconds, 3),
+        finish_reason="",
+        cached=False,
+        repair=False,
+        superstep=superstep,
+        task=name,
+    )

@@ -1,0 +1,81 @@
+"""The query decomposition tree of PruneRAG: making nodes, finding one's way in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from langgraph.types import Send
+
+from nodes.rendering import plain
+from nodes.state import Branch, PruneState, TreeNode
+
+__all__ = ["ancestors", "children", "new_node", "normalised", "send", "twin", "unresolved"]
+
+
+def new_node(
+    parent: TreeNode | None, number: int, query: str, *, kind: str = "query", entities: Sequence[str] = ()
+) -> TreeNode:
+    """A node that nothing was done with yet; without a parent, the root."""
+    return TreeNode(
+        id=f"{parent['id']}/{number}" if parent else "root",
+        parent=parent["id"] if parent else "",
+        depth=parent["depth"] + 1 if parent else 1,
+        kind="entity" if kind == "entity" else "query",
+        query=query,
+        entities=list(entities),
+        searches=0,
+        documents=[],
+        answer="",
+        confidence=None,
+        verdict="open",
+        pruned="",
+        branches=[],
+        result=None,
+    )
+
+
+def children(tree: Iterable[TreeNode], parent: TreeNode) -> list[TreeNode]:
+    """The nodes directly below `parent`, left to right."""
+    return [node for node in tree if node["parent"] == parent["id"]]
+
+
+def ancestors(tree: Iterable[TreeNode], node: TreeNode) -> list[TreeNode]:
+    """The nodes above `node`, nearest first."""
+    by_id = {other["id"]: other for other in tree}
+    found = []
+    while node["parent"]:
+        node = by_id[node["parent"]]
+        found.append(node)
+    return found
+
+
+def normalised(query: str) -> str:
+    """A query without case, punctuation at its end, and repeated space: what counts when two are compared."""
+    return plain(query).casefold().rstrip(" ?.!")
+
+
+def twin(tree: Sequence[TreeNode], node: TreeNode) -> TreeNode | None:
+    """An ancestor or an earlier sibling that asks the same."""
+    earlier = [other for other in tree if other["parent"] == node["parent"] and other["id"] < node["id"]]
+    same = normalised(node["query"])
+    return next((other for other in [*ancestors(tree, node), *earlier] if normalised(other["query"]) == same), None)
+
+
+def unresolved(tree: Iterable[TreeNode]) -> list[TreeNode]:
+    """Nodes that have not passed anything up yet."""
+    return [node for node in tree if node["result"] is None]
+
+
+def send(to: str, state: PruneState, node: TreeNode, *, barred: bool = False) -> Send:
+    """A task for one node of the tree, on its own: it survives a crash whatever becomes of its siblings."""
+    above = ancestors(state["tree"], node)
+    branch = Branch(
+        question=state["question"],
+        given=state["given"],
+        index=state["index"],
+        node=node,
+        parent_query=above[0]["query"] if above else "",
+        barred=barred,
+        tree=state["tree"],
+    )
+    return Send(to, branch)

@@ -1,0 +1,378 @@
+"""PruneRAG as a whole, played by a scripted model behind real HTTP."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from hopgraph import load
+from inference.errors import EndpointError
+from inference.ledger import cost_of
+from tests.scripted import Completion, Request
+
+QUESTION = "Who is older, the director of Alpha or the director of Beta?"
+CONTEXTS = [
+    {"title": "Alpha", "text": "Alpha is a film by Ann Lee."},
+    {"title": "Beta", "text": "Beta is a film by Bob Ray."},
+    {"title": "Ann Lee", "text": "Ann Lee was born in 1950."},
+    {"title": "Bob Ray", "text": "Bob Ray was born in 1960."},
+]
+
+
+def answer(text: str, *logprobs: float):
+    """An answer branch whose answer is spelled by as many tokens as there are log-probabilities."""
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    size = max(1, math.ceil(len(escaped) / max(1, len(logprobs))))
+    pieces = [escaped[start : start + size] for start in range(0, len(escaped), size)]
+    head, tail = '{"type": "answer", "answer": "', '"}'
+    tokens = [(head, -9.0), *zip(pieces, logprobs, strict=False), (tail, -9.0)]
+    return Completion(head + escaped + tail, tokens=tokens)
+
+
+def split(*queries: str):
+    return {"type": "query", "queries": list(queries)}
+
+
+def abstract(*entities: str):
+    return {"type": "entity", "entities": list(entities)}
+
+
+def play(*, decomposer, **others):
+    """A script: the decomposer's reply by (query, barred), other nodes' by name."""
+
+    def script(request: Request):
+        if request.node != "decomposer":
+            reply = others[request.node]
+            return reply(request) if callable(reply) else reply
+        query = request.prompt.rpartition("<query>")[2].partition("</query>")[0]
+        barred = '"type": "answer"' not in request.prompt
+        return decomposer[(query, "barred")] if barred and (query, "barred") in decomposer else decomposer[query]
+
+    return script
+
+
+async def run(**context):
+    return await load("prunerag").ainvoke({"question": QUESTION, "contexts": CONTEXTS}, context={"top_k": 2, **context})
+
+
+def tree(state):
+    return {node["id"]: node for node in state["tree"]}
+
+
+def steps(state):
+    return {step["id"]: step for step in state["trajectory"]}
+
+
+async def test_an_answer_accepted_at_the_root_costs_one_search_and_one_call(model):
+    server = model(play(decomposer={QUESTION: answer("Ann Lee", -0.01, -0.03)}))
+    state = await run()
+    assert server.nodes() == ["decomposer"]
+    assert state["answer"] == "Ann Lee"
+    assert state["status"] == "answered"
+    assert cost_of(state["ledger"])["searches"] == 1
+    root = tree(state)["root"]
+    assert root["verdict"] == "accepted"
+    assert root["confidence"] == pytest.approx(math.exp(-0.02), abs=1e-6)
+    assert steps(state)["root"]["score"] == pytest.approx(math.exp(-0.02), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "logprobs", "expected"),
+    [
+        ("Ann", (-0.05,), math.exp(-0.05)),
+        ("Ann Lee Ray!", (-0.01, -0.02, -0.3), math.exp(-0.11)),
+        ('a "quoted" {x}', (-0.02, -0.04), math.exp(-0.03)),
+        ("naïve 東京", (-0.1, -0.2), math.exp(-0.15)),
+        ("answer", (-0.0, -0.4), math.exp(-0.2)),  # also a word of the JSON before it
+    ],
+)
+async def test_confidence_is_the_mean_over_the_answer_s_tokens_alone(model, text, logprobs, expected):
+    model(play(decomposer={QUESTION: answer(text, *logprobs)}))
+    state = await run(threshold=0.0)
+    assert state["answer"] == text
+    assert tree(state)["root"]["confidence"] == pytest.approx(expected, abs=1e-6)
+
+
+LEFT, RIGHT = "When was the director of Alpha born?", "When was the director of Beta born?"
+
+
+async def test_a_rejected_answer_is_asked_again_with_answering_barred_and_then_splits(model):
+    server = model(
+        play(
+            decomposer={
+                QUESTION: answer("Bob", -2.0),
+                (QUESTION, "barred"): split(LEFT, RIGHT),
+                LEFT: answer("1950", -0.001),
+                RIGHT: answer("1960", -0.001),
+            },
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    state = await run()
+    assert server.nodes() == ["decomposer", "decomposer", "decomposer", "decomposer", "aggregator"]
+    again = server.requests[1]
+    assert '"type": "answer"' not in again.prompt
+    assert "answer" not in json.dumps(again.body["response_format"])
+    assert state["answer"] == "Ann Lee"
+    nodes = tree(state)
+    assert nodes["root"]["verdict"] == "split"
+    assert nodes["root"]["answer"] == "Bob"  # kept to be looked at, not used
+    assert [nodes[f"root/{n}"]["result"] for n in (0, 1)] == ["1950", "1960"]
+    assert steps(state)["root"]["verdict"].startswith("rejected: confidence 0.135 is below 0.95")
+    last = server.requests[-1].prompt
+    assert f"- {LEFT} 1950" in last
+    assert "Bob\n" not in last
+    cost = cost_of(state["ledger"])
+    assert (cost["calls"], cost["searches"], cost["chain"]) == (5, 3, 4)  # the siblings ran side by side
+
+
+async def test_siblings_run_side_by_side(model):
+    slow = {"delay": 0.4}
+    server = model(
+        play(
+            decomposer={
+                QUESTION: split(LEFT, RIGHT),
+                LEFT: Completion(answer("1950", -0.001).text, tokens=answer("1950", -0.001).tokens, **slow),
+                RIGHT: Completion(answer("1960", -0.001).text, tokens=answer("1960", -0.001).tokens, **slow),
+            },
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    await run()
+    assert server.most_in_flight == 2
+
+
+async def test_a_query_that_can_neither_be_answered_nor_split_is_searched_by_its_entities(model):
+    server = model(
+        play(
+            decomposer={QUESTION: abstract("Ann Lee", "Bob Ray")},
+            summarizer={"summary": "Ann Lee was born in 1950, Bob Ray in 1960."},
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    state = await run()
+    assert server.nodes() == ["decomposer", "summarizer", "aggregator"]
+    nodes = tree(state)
+    assert nodes["root"]["verdict"] == "abstracted"
+    assert nodes["root/0"]["kind"] == "entity"
+    assert nodes["root/0"]["entities"] == ["Ann Lee", "Bob Ray"]
+    assert {ref["title"] for ref in nodes["root/0"]["documents"]} == {"Ann Lee", "Bob Ray"}
+    assert cost_of(state["ledger"])["searches"] == 3
+    assert "About Ann Lee; Bob Ray: Ann Lee was born in 1950" in server.requests[-1].prompt
+    assert "1950" in server.requests[1].prompt
+
+
+async def test_a_node_on_the_last_level_gives_its_documents_but_not_its_answer(model):
+    server = model(
+        play(
+            decomposer={QUESTION: split(LEFT, RIGHT), LEFT: answer("wrong", -3.0), RIGHT: answer("1960", -0.001)},
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    state = await run(max_depth=2)
+    assert server.nodes() == ["decomposer"] * 3 + ["aggregator"]  # it is not asked again
+    nodes = tree(state)
+    assert nodes["root/0"]["verdict"] == "evidence"
+    assert "last level" in nodes["root/0"]["pruned"]
+    last = server.requests[-1].prompt
+    assert "wrong" not in last
+    assert "Alpha is a film by Ann Lee." in last
+    assert {n["depth"] for n in state["tree"]} == {1, 2}
+
+
+async def test_the_search_budget_is_reserved_left_to_right_and_holds(model):
+    server = model(
+        play(
+            decomposer={QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.001)},
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    state = await run(max_searches=2)
+    assert cost_of(state["ledger"])["searches"] == 2
+    assert tree(state)["root/1"]["pruned"] == "the search budget is spent"
+    assert server.nodes() == ["decomposer", "decomposer", "aggregator"]
+
+
+async def test_a_whole_tree_stays_within_seven_searches(model):
+    names = iter(range(1000))
+
+    def script(request: Request):
+        if request.node == "decomposer":
+            return (
+                split(f"q{next(names)}?", f"q{next(names)}?") if '"type": "query"' in request.prompt else answer("", -1)
+            )
+        return {"answer": "x"} if request.node == "aggregator" else {"summary": "x"}
+
+    model(script)
+    state = await run(max_depth=6)
+    assert cost_of(state["ledger"])["searches"] == 7
+    assert state["status"] == "answered"
+
+
+async def test_a_subquery_that_repeats_its_parent_or_sibling_becomes_an_entity_node(model):
+    server = model(
+        play(
+            decomposer={QUESTION: split(QUESTION.upper().replace("?", " ?"), LEFT), LEFT: answer("1950", -0.001)},
+            extractor={"entities": ["Ann Lee"]},
+            summarizer={"summary": "Ann Lee was born in 1950."},
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    state = await run()
+    assert sorted(server.nodes()) == ["aggregator", "decomposer", "decomposer", "extractor", "summarizer"]
+    repeated = tree(state)["root/0"]
+    assert repeated["kind"] == "entity"
+    assert repeated["pruned"] == "asks the same as root"
+    assert repeated["entities"] == ["Ann Lee"]
+
+
+async def test_an_empty_answer_has_confidence_zero_and_is_rejected(model):
+    model(play(decomposer={QUESTION: answer("", -0.0), (QUESTION, "barred"): abstract("Ann Lee")},
+               summarizer={"summary": ""}, aggregator={"answer": "Not Answerable"}))  # fmt: skip
+    state = await run(threshold=0.0)
+    assert tree(state)["root"]["confidence"] == 0.0
+    assert steps(state)["root"]["verdict"] == "rejected: empty"
+    assert state["status"] == "unanswerable"
+
+
+async def test_a_branch_whose_output_stays_useless_is_evidence(model):
+    model(
+        play(
+            decomposer={QUESTION: split(LEFT, RIGHT), LEFT: {"type": "nothing"}, RIGHT: answer("1960", -0.001)},
+            aggregator={"answer": "Bob Ray"},
+        )
+    )
+    state = await run()
+    assert tree(state)["root/0"]["pruned"] == "the model's output could not be used"
+    assert steps(state)["root/0"]["fallback"]
+    assert state["answer"] == "Bob Ray"
+
+
+async def test_a_root_whose_output_stays_useless_still_answers_from_its_documents(model):
+    model(play(decomposer={QUESTION: "nonsense"}, aggregator={"answer": "Ann Lee"}))
+    state = await run()
+    assert state["answer"] == "Ann Lee"
+    model(play(decomposer={QUESTION: "nonsense"}, aggregator="nonsense"))
+    state = await run()
+    assert state["status"] == "failed"
+    assert state["error"]["kind"] == "model_output"
+
+
+async def test_backtracing_goes_bottom_up_one_aggregation_an_inner_node(model):
+    asked = []
+
+    def aggregate(request: Request):
+        query = request.prompt.rpartition("<query>")[2].partition("</query>")[0]
+        asked.append(query)
+        return {"answer": f"answer to {query}"}
+
+    model(
+        play(
+            decomposer={
+                QUESTION: split("left", "right"),
+                "left": split("left 1", "left 2"),
+                "right": answer("R", -0.001),
+                "left 1": answer("L1", -0.001),
+                "left 2": answer("L2", -0.001),
+            },
+            aggregator=aggregate,
+        )
+    )
+    state = await run()
+    assert asked == ["left", QUESTION]
+    assert tree(state)["root/0"]["result"] == "answer to left"
+    assert state["answer"] == f"answer to {QUESTION}"
+
+
+async def test_single_call_backtracing_answers_once_from_the_whole_tree(model):
+    server = model(
+        play(
+            decomposer={
+                QUESTION: split("left", "right"),
+                "left": split("left 1", "left 2"),
+                "right": abstract("Bob Ray"),
+                "left 1": answer("L1", -0.001),
+                "left 2": answer("L2", -0.001),
+            },
+            aggregator={"answer": "x"},
+        )
+    )
+    await run(backtrace="single_call")
+    assert server.nodes().count("aggregator") == 1
+    assert "summarizer" not in server.nodes()
+    prompt = server.requests[-1].prompt
+    assert "- left 1 L1" in prompt
+    assert "Bob Ray was born in 1960." in prompt
+
+
+class TestAblations:
+    async def test_without_the_gate_every_answer_is_accepted_and_no_log_probabilities_are_asked_for(self, model):
+        server = model(play(decomposer={QUESTION: answer("Bob", -5.0)}))
+        state = await run(ablate=["confidence"])
+        assert state["answer"] == "Bob"
+        assert "logprobs" not in server.requests[0].body
+
+    async def test_without_answers_the_tree_is_only_evidence(self, model):
+        server = model(
+            play(decomposer={QUESTION: split(LEFT, RIGHT)}, aggregator={"answer": "x"}, summarizer={"summary": "s"})
+        )
+        state = await run(ablate=["answer"], max_depth=2)
+        assert server.nodes() == ["decomposer", "aggregator"]
+        assert all(not node["answer"] for node in state["tree"])
+        assert cost_of(state["ledger"])["searches"] == 3
+
+    async def test_without_entities_nothing_is_abstracted(self, model):
+        server = model(
+            play(decomposer={QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)}, aggregator={"answer": "x"})
+        )
+        state = await run(ablate=["entity"])
+        assert "entity" not in json.dumps(server.requests[0].body["response_format"])
+        assert "extractor" not in server.nodes()
+        assert all(node["kind"] == "query" for node in state["tree"])
+
+    async def test_without_adaptivity_every_node_splits_until_the_last_level(self, model):
+        names = iter(range(100))
+
+        def script(request: Request):
+            if request.node == "aggregator":
+                return {"answer": "x"}
+            kinds = [kind for kind in ("answer", "query", "entity") if f'"type": "{kind}"' in request.prompt]
+            assert len(kinds) == 1
+            return split(f"a{next(names)}", f"b{next(names)}") if kinds == ["query"] else answer("leaf", -9.0)
+
+        model(script)
+        state = await run(ablate=["adaptive"])
+        assert [node["depth"] for node in state["tree"]].count(3) == 4
+        assert all(node["verdict"] == "accepted" for node in state["tree"] if node["depth"] == 3)
+        assert cost_of(state["ledger"])["searches"] == 7
+
+
+async def test_a_server_without_log_probabilities_is_an_error_at_the_start(model):
+    server = model(play(decomposer={QUESTION: Completion(answer("x", -0.1).text, tokens=[])}))
+    with pytest.raises(EndpointError, match="log-probabilities"):
+        await run()
+    assert len(server.requests) == 1
+
+
+async def test_the_paper_s_preset_searches_densely():
+    from hopgraph.run import make_context
+
+    assert make_context("prunerag", {"preset": "paper"}).mode == "dense"
+    assert make_context("prunerag", {"preset": "paper", "retriever": "sparse"}).mode == "sparse"
+    assert make_context("prunerag", {}).mode == "hybrid"
+
+
+async def test_a_second_question_on_the_same_thread_starts_with_an_empty_tree(model, home):
+    from stores.checkpoints import open_checkpoints
+
+    model(play(decomposer={QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.01), RIGHT: answer("1960", -0.01),
+                           "Who?": answer("me", -0.01)}, aggregator={"answer": "Ann"}))  # fmt: skip
+    async with open_checkpoints() as saver:
+        graph, config = load("prunerag", saver), {"configurable": {"thread_id": "t"}}
+        await graph.ainvoke({"question": QUESTION, "contexts": CONTEXTS}, config, context={})
+        state = await graph.ainvoke({"question": "Who?", "contexts": CONTEXTS[:1]}, config, context={})
+    assert [node["id"] for node in state["tree"]] == ["root"]
+    assert len(state["given"]) == 1
+    assert len(state["trajectory"]) == 1
