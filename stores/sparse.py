@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -12,13 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TOKENIZER", "Ranking", "Sparse", "best", "tokenize"]
+__all__ = ["SPARSE", "Ranking", "Sparse", "best", "tokenize"]
 
-TOKENIZER = "words+porter2/1"
-"""Names what `tokenize` does; changes whenever its output does, so that no index is searched with other tokens."""
 TITLE_WEIGHT = 2
 """How often a title counts beside its text."""
-K1, B = 1.5, 0.75
+K1, B = 1.2, 0.75
+NAMED = 0.5
+"""What a title gets that the query names in full: this times the inverse document frequencies of its words."""
+SPARSE = f"words+porter2/1 bm25(k1={K1},b={B},title={TITLE_WEIGHT},named={NAMED})"
+"""Names what `tokenize` and `Sparse` do; changes whenever they do, so that no index is searched otherwise."""
+LONGEST_NAME = 12
+"""Words of the longest title that is looked for in a query."""
+LONGEST_QUERY = 512
+"""Distinct words of a query that are looked up."""
 
 Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Rows of the index, best first, and their scores."""
@@ -28,6 +36,7 @@ _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u2600-\u27bf\U0001f300-\U0001faff\U00020000-\U0003ffff]"
     r"|[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
+_IN_PARENTHESES = re.compile(r"\s*\([^()]*\)\s*\Z")
 _STOP_WORDS = frozenset(
     """
     a about after also am an and any are as at be been before being between both but by d did do does done during each
@@ -65,13 +74,19 @@ def _stem(word: str) -> str:
 
 
 class Sparse:
-    """BM25 scores of a corpus, computed beforehand and read from memory-mapped files. Immutable, thread-safe."""
+    """BM25 scores of a corpus, computed beforehand and read from memory-mapped files. Immutable, thread-safe.
+
+    Repeated words of a query count once. A title that stands in the query word for word, as the names of people, places
+    and works do, scores extra; an addition in parentheses, as in `Nevermind (album)`, may be missing.
+    """
 
     def __init__(self, folder: Path) -> None:
         import bm25s
 
         # Without a single word in the corpus there is nothing to load.
         self._scorer = bm25s.BM25.load(folder, mmap=True) if (folder / "params.index.json").exists() else None
+        self._names = np.load(folder / "names.npy")
+        self._named_rows = np.load(folder / "named_rows.npy")
 
     @staticmethod
     def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]]) -> None:
@@ -80,10 +95,16 @@ class Sparse:
 
         vocabulary: dict[str, int] = {}
         rows: list[list[int]] = []
-        for title, text in titles_and_texts:
-            words = tokenize(title) * TITLE_WEIGHT + tokenize(text)
+        names: list[tuple[int, int]] = []
+        for row, (title, text) in enumerate(titles_and_texts):
+            name = tokenize(title)
+            words = name * TITLE_WEIGHT + tokenize(text)
             rows.append([vocabulary.setdefault(word, len(vocabulary)) for word in words])
+            names += [(_hash(n), row) for n in {tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title)))} if n]
         folder.mkdir(parents=True, exist_ok=True)
+        names.sort()
+        np.save(folder / "names.npy", np.array([name for name, _ in names], np.uint64))
+        np.save(folder / "named_rows.npy", np.array([row for _, row in names], np.int64))
         if vocabulary:
             scorer = bm25s.BM25(k1=K1, b=B, method="lucene")
             scorer.index((rows, vocabulary), create_empty_token=False, show_progress=False)
@@ -91,14 +112,42 @@ class Sparse:
 
     def search(self, query: str, k: int) -> Ranking:
         """The k best rows; fewer where fewer share a word with the query. Ties go to the lower row."""
-        if self._scorer is None:
+        words = list(dict.fromkeys(tokenize(query)))[:LONGEST_QUERY]
+        known = self._scorer.vocab_dict if self._scorer is not None else {}
+        numbers = [known[word] for word in words if word in known]
+        if self._scorer is None or not numbers:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        known = self._scorer.vocab_dict
-        words = [known[word] for word in tokenize(query) if word in known]
-        if not words:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        scores = self._scorer.get_scores_from_ids(words)
+        scores: NDArray[np.float32] = self._scorer.get_scores_from_ids(numbers)
+        self._add_named(words, scores)
         return best(scores, k)
+
+    def _add_named(self, words: list[str], scores: NDArray[np.float32]) -> None:
+        """Raise the scores of titles that the query names; of overlapping names the first and longest counts."""
+        spans = [
+            (start, end)
+            for start in range(len(words))
+            for end in range(min(start + LONGEST_NAME, len(words)), start, -1)
+        ]
+        hashes = np.array([_hash(tuple(words[start:end])) for start, end in spans], np.uint64)
+        low = np.searchsorted(self._names, hashes, "left")
+        high = np.searchsorted(self._names, hashes, "right")
+        done = 0
+        for i in np.flatnonzero(low < high):
+            start, end = spans[i]
+            if start >= done:
+                scores[self._named_rows[low[i] : high[i]]] += NAMED * sum(map(self._rarity, words[start:end]))
+                done = end
+
+    def _rarity(self, word: str) -> float:
+        """Inverse document frequency of a word that the corpus has."""
+        assert self._scorer is not None  # noqa: S101
+        starts = self._scorer.scores["indptr"]
+        number = self._scorer.vocab_dict[word]
+        return math.log(1 + self._scorer.scores["num_docs"] / int(starts[number + 1] - starts[number]))
+
+
+def _hash(name: tuple[str, ...]) -> int:
+    return int.from_bytes(hashlib.blake2b(" ".join(name).encode(), digest_size=8).digest(), "little")
 
 
 def best(scores: NDArray[np.float32], k: int) -> Ranking:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,11 @@ class KeptVectors:
         found = dict(self._select("key, vector", keys))
         return np.stack([np.frombuffer(found[key], "<f4") for key in keys])
 
-    def keep_only(self, keys: sqlite3.Cursor) -> None:
-        """Forget all vectors but those of the keys, rows of one column."""
+    def keep_only(self, keys: Iterable[bytes]) -> None:
+        """Forget all vectors but those of the keys."""
         with self._db:
             self._db.execute("CREATE TEMP TABLE wanted (key BLOB PRIMARY KEY) WITHOUT ROWID")
-            self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", keys)
+            self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((key,) for key in keys))
             self._db.execute("DELETE FROM vectors WHERE key NOT IN (SELECT key FROM wanted)")
             self._db.execute("DROP TABLE wanted")
 

@@ -1,0 +1,234 @@
+"""`hopgraph index` and `hopgraph search`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stores.build import Built, Located, Progress
+    from stores.index import Hit, Index
+
+__all__ = ["index", "search"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+SHOWN = 10
+"""Places of duplicates and empty texts that are listed for people; `--json` has all."""
+PREVIEW = 300
+_JSON_LINES = (".jsonl", ".jsonl.gz")
+
+
+def index(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv.", show_default=False),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", "-n", help="Name of the index.", show_default=False)] = "",
+    add: Annotated[
+        bool, typer.Option("--add", help="Add to the index; passages with a known id are replaced.")
+    ] = False,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="ID", help="Remove a passage or an article; may be repeated."),
+    ] = None,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Build it anew from its own passages, after the encoder changed for example."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make passages searchable. A build that was cut off goes on when it is started again."""
+    from inference.errors import InputError
+    from stores import build
+
+    if not name:
+        raise InputError("--name is missing", hint="hopgraph index FILE... --name NAME")
+    if (bool(files) + bool(remove) + rebuild) != 1 or (add and not files):
+        raise InputError(
+            "give one of: files (with or without --add), --remove ID, --rebuild",
+            hint="hopgraph index FILE... --name NAME",
+        )
+    with _progress() as progress:
+        if rebuild:
+            built = build.rebuild_index(name, progress=progress)
+        elif remove:
+            built = build.remove_from_index(name, remove, progress=progress)
+        else:
+            make = build.add_to_index if add else build.build_index
+            built = make(name, _read(files or []), progress=progress)
+    if as_json:
+        typer.echo(json.dumps(_summary(built), ensure_ascii=False))
+    else:
+        _print_summary(built)
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    name: Annotated[str, typer.Option("--index", "-i", help="Index to search.", show_default=False)],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    mode: Annotated[str, typer.Option("--mode", help="hybrid, dense (by meaning) or sparse (by words).")] = "hybrid",
+    as_json: AsJson = False,
+) -> None:
+    """Show what a search finds, and which half of it found what."""
+    from inference.errors import InputError
+    from stores.index import open_index
+
+    chosen: dict[str, Literal["hybrid", "dense", "sparse"]] = {m: m for m in ("hybrid", "dense", "sparse")}
+    if mode not in chosen:
+        raise InputError(f"--mode: no mode {mode!r}", hint="use hybrid, dense or sparse")
+    if not query.strip():
+        raise InputError("the query is empty", hint='hopgraph search "..." --index NAME')
+    opened = open_index(name)
+    hits = opened.search(query, k, chosen[mode])
+    if as_json:
+        typer.echo(
+            json.dumps({"index": name, "query": query, "mode": mode, "hits": _rows(opened, hits)}, ensure_ascii=False)
+        )
+    else:
+        _print_hits(opened, hits)
+
+
+def _read(files: list[Path]) -> Iterator[Located]:
+    """All passages of the files; every file is looked at before the first is read."""
+    from inference.errors import InputError
+    from stores.build import Located
+    from stores.passages import read_numbered
+
+    for path in files:
+        if not path.exists():
+            raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder")
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder", hint=f"name its files, such as {path}/*.txt")
+    for path in files:
+        if path.name.lower().endswith(_JSON_LINES):
+            for line, passage in read_numbered(path):
+                yield Located(f"{path}, line {line}", passage)
+        else:
+            from stores.documents import load_documents
+
+            for number, passage in enumerate(load_documents(path, name=str(path)), start=1):
+                yield Located(f"{path}, passage {number}", passage)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on stderr: stage, passages, rate, time left. Nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    titles = {"read": "Reading", "encode": "Encoding", "store": "Storing"}
+    columns = (
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not Console(stderr=True).is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def tell(stage: Literal["read", "encode", "store"], done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(titles[stage], total=total, rate="")
+            speed = bars.tasks[tasks[stage]].speed
+            bars.update(tasks[stage], completed=done, total=total, rate=f"{speed:,.0f}/s" if speed else "")
+
+        yield tell
+
+
+def _summary(built: Built) -> dict[str, Any]:
+    manifest = built.manifest
+    return {
+        "index": manifest.name,
+        "hash": manifest.hash,
+        "passages": manifest.passages,
+        "articles": manifest.articles,
+        "read": built.read,
+        "duplicates": built.duplicates,
+        "empties": built.empties,
+        "replaced": built.replaced,
+        "removed": built.removed,
+        "encoded": built.encoded,
+        "encoder": manifest.encoder,
+        "seconds": round(built.seconds, 2),
+        "bytes": built.size,
+    }
+
+
+def _print_summary(built: Built) -> None:
+    from rich.console import Console
+
+    console, warn = _printer(Console()), _printer(Console(stderr=True))
+    manifest = built.manifest
+    cut = f" (of {manifest.articles:,} articles)" if manifest.articles != manifest.passages else ""
+    console(
+        f"Index {manifest.name}: {manifest.passages:,} passages{cut}, {built.size / 1e6:,.1f} MB, "
+        f"{built.seconds:,.1f} s"
+    )
+    console(
+        f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} were known already"
+    )
+    if built.replaced or built.removed:
+        console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
+    for what, places in (
+        ("repeated ids, the first of each was kept", built.duplicates),
+        ("empty texts", built.empties),
+    ):
+        if places:
+            warn(f"  {len(places):,} {what}:", style="yellow")
+            for place in places[:SHOWN]:
+                warn(f"    {place}", style="yellow")
+            if len(places) > SHOWN:
+                warn(f"    ... and {len(places) - SHOWN:,} more (--json lists all)", style="yellow")
+
+
+def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
+    texts = [passage.text for passage in opened.get([hit.id for hit in hits])]
+    return [{**asdict(hit), "found_by": hit.found_by, "text": text} for hit, text in zip(hits, texts, strict=True)]
+
+
+def _print_hits(opened: Index, hits: list[Hit]) -> None:
+    from rich.console import Console
+
+    console = _printer(Console())
+    if not hits:
+        console("Nothing found.")
+    for number, (hit, passage) in enumerate(zip(hits, opened.get([hit.id for hit in hits]), strict=True), start=1):
+        ranks = ", ".join(
+            f"{half} {f'#{rank}' if rank else '-'}"
+            for half, rank in (("meaning", hit.dense_rank), ("words", hit.sparse_rank))
+        )
+        console(f"{number}. {passage.title or '(no title)'}", style="bold")
+        console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
+        preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"
+        console(f"   {preview}")
+
+
+def _printer(console: Console) -> Callable[..., None]:
+    """Prints text as it is: no markup, and no control character reaches the terminal."""
+    from rich.text import Text
+
+    from nodes.rendering import plain
+
+    def out(line: str, style: str = "") -> None:
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        console.print(Text(indent + plain(line), style=style), soft_wrap=not console.is_terminal)
+
+    return out

@@ -1,0 +1,361 @@
+"""Building indexes: new, extended, reduced, encoded anew. What is being served changes only when all is written."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import IO, Literal, NamedTuple, TypeVar
+
+from inference.embeddings import Encoder, Vectors, get_encoder
+from inference.errors import InputError, StoreError
+from inference.settings import get_settings
+from stores.dense import Dense
+from stores.manifest import Manifest, check_encoder, current_version, file_sizes, index_folder, set_current
+from stores.passages import Passage
+from stores.records import Records, searchable
+from stores.sparse import SPARSE, Sparse
+from stores.vectors import KeptVectors, vector_key
+
+__all__ = ["Built", "Located", "Progress", "add_to_index", "build_index", "rebuild_index", "remove_from_index"]
+
+BATCH = 256
+"""Passages encoded between two savings: what a kill can lose."""
+READ_BATCH = 512
+
+T = TypeVar("T")
+Progress = Callable[[Literal["read", "encode", "store"], int, int | None], None]
+"""Called with the stage, how many passages it has done, and of how many (None: not known yet)."""
+
+
+class Located(NamedTuple):
+    """A passage and where it came from, for reports: `corpus.jsonl, line 12`."""
+
+    where: str
+    passage: Passage
+
+
+@dataclass
+class Built:
+    """What a build did."""
+
+    manifest: Manifest = field(init=False)
+    read: int = 0
+    """Passages given, before long ones were cut."""
+    duplicates: list[str] = field(default_factory=list)
+    """Where an id came a second time; the first passage of an id is kept."""
+    empties: list[str] = field(default_factory=list)
+    """Where a passage had no text; those are left out."""
+    replaced: int = 0
+    """Passages or articles that were in the index and have been given again."""
+    removed: int = 0
+    encoded: int = 0
+    """Passages encoded now; the others' vectors were known."""
+    seconds: float = 0.0
+    size: int = 0
+    """Bytes on disk of what is served."""
+
+
+def build_index(
+    name: str,
+    passages: Iterable[Passage | Located],
+    *,
+    encoder: Encoder | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Make an index, or replace all passages of the one there is.
+
+    Passages of more than 300 words are cut at sentence borders; missing sentences are filled in. A build that was
+    killed goes on when it is started again: vectors that were finished are kept by content.
+
+    Args:
+        name: Letters, digits, '-', '_' and '.'.
+        passages: At least one with a text.
+        encoder: Instead of the one the settings name.
+        progress: Called as the work goes on.
+
+    Raises:
+        InputError: The name is none, or there are no passages.
+        StoreError: Another process is building this index, or the disk refuses.
+        EndpointError: The embeddings or Chroma server fails.
+    """
+    return _build(name, passages, (), encoder, progress, base="nothing")
+
+
+def add_to_index(
+    name: str,
+    passages: Iterable[Passage | Located],
+    *,
+    encoder: Encoder | None = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Add passages to an index; one whose id (or article's id) is there already takes its place.
+
+    Errors as for `build_index`; StoreError if there is no such index.
+    """
+    return _build(name, passages, (), encoder, progress, base="this encoder's")
+
+
+def remove_from_index(
+    name: str, ids: Sequence[str], *, encoder: Encoder | None = None, progress: Progress | None = None
+) -> Built:
+    """Remove passages by id, or all passages of an article by the article's id.
+
+    Errors as for `build_index`; StoreError also for an unknown id, and then nothing is removed.
+    """
+    return _build(name, (), ids, encoder, progress, base="this encoder's")
+
+
+def rebuild_index(name: str, *, encoder: Encoder | None = None, progress: Progress | None = None) -> Built:
+    """Build an index anew from its own passages: after the encoder changed, or when its files are damaged.
+
+    Errors as for `build_index`; StoreError if there is no such index or its passages can't be read.
+    """
+    return _build(name, (), (), encoder, progress, base="any encoder's")
+
+
+def _build(
+    name: str,
+    passages: Iterable[Passage | Located],
+    remove: Sequence[str],
+    encoder: Encoder | None,
+    progress: Progress | None,
+    *,
+    base: Literal["nothing", "any encoder's", "this encoder's"],
+) -> Built:
+    started = time.perf_counter()
+    tell: Progress = progress or (lambda stage, done, total: None)
+    folder = index_folder(name)
+    if base != "nothing" and current_version(folder) is None:
+        raise StoreError(f"no index named {name!r}", hint="make it with `hopgraph index FILE... --name NAME`")
+    encoder = encoder or get_encoder()
+    result = Built()
+    with _builder(folder, name):
+        old = current_version(folder)
+        if old is not None and base == "this encoder's":
+            check_encoder(Manifest.read(old), encoder.id)
+        _prune(folder, old)
+        made = datetime.now(UTC)
+        version = f"{made:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        new = folder / "versions" / version
+        new.mkdir(parents=True)
+        (new / "in_use").touch()
+        records = Records(new / "passages.sqlite", writable=True)
+        kept = KeptVectors(folder / "vectors.sqlite")
+        with contextlib.closing(records), contextlib.closing(kept):
+            _collect(records, passages, None if base == "nothing" else old, remove, result, tell)
+            dimension = _encode(records, kept, encoder, result, tell)
+            url = get_settings().chroma_url or ""
+            manifest = Manifest(
+                name=name,
+                version=version,
+                created=made.isoformat(timespec="seconds"),
+                passages=records.count,
+                articles=records.articles(),
+                corpus_hash=records.hash(),
+                encoder=encoder.id,
+                dimension=dimension,
+                tokenizer=SPARSE,
+                chroma_url=url,
+                libraries=_libraries(),
+            )
+            _write_halves(new, records, kept, encoder, manifest, tell)
+            manifest.files.update(file_sizes(new, ["passages.sqlite", "sparse"]))
+            manifest.write(new)
+            set_current(folder, version)
+            kept.keep_only(vector_key(encoder.id, searchable(p)) for chunk in records.chunks() for p in chunk)
+        _prune(folder, new)
+    result.manifest = manifest
+    result.size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _collect(
+    records: Records,
+    passages: Iterable[Passage | Located],
+    old: Path | None,
+    remove: Sequence[str],
+    result: Built,
+    tell: Progress,
+) -> None:
+    """Write the passages of the new version: what stays of the old one, then what is given."""
+    intake = _Intake(result)
+    fresh: list[Passage] = []
+    given = intake.accept(passages)
+    # All that is given is read before the old passages are copied: it says which of them are replaced.
+    if old is not None:
+        fresh = list(given)
+        given = iter(fresh)
+        with contextlib.closing(Records(old / "passages.sqlite")) as before:
+            _keep(before, records, {p.source or p.id for p in fresh}, set(remove), result)
+    for batch in _batches(given, READ_BATCH):
+        records.append(_filled(batch))
+        tell("read", records.count, None)
+    if not records.count:
+        if remove:
+            raise InputError("this would remove every passage", hint="an index holds at least one; delete its folder")
+        raise InputError("no passages with a text were given", hint="see whether the files are the right ones")
+
+
+class _Intake:
+    """Takes passages one by one, reports and drops the empty and the repeated ones, and cuts the long ones."""
+
+    def __init__(self, result: Built) -> None:
+        self._result = result
+        self._ids: set[str] = set()
+
+    def accept(self, passages: Iterable[Passage | Located]) -> Iterator[Passage]:
+        from stores.cutting import split_passage
+
+        for number, item in enumerate(passages, start=1):
+            where, passage = item if isinstance(item, Located) else (f"passage {number}", item)
+            self._result.read += 1
+            if not passage.text.strip():
+                self._result.empties.append(where)
+            elif passage.id in self._ids:
+                self._result.duplicates.append(f"{where}: id {passage.id}")
+            else:
+                self._ids.add(passage.id)
+                parts = split_passage(passage)
+                self._ids.update(part.id for part in parts)
+                yield from parts
+
+
+def _keep(before: Records, records: Records, given: set[str], remove: set[str], result: Built) -> None:
+    unknown, replaced = set(remove), set()
+    for chunk in before.chunks():
+        stays = []
+        for passage in chunk:
+            names = {passage.id, passage.source or passage.id}
+            unknown -= names
+            if names & remove:
+                result.removed += 1
+            elif names & given:
+                replaced.add(passage.source or passage.id)
+            else:
+                stays.append(passage)
+        records.append(stays)
+    result.replaced = len(replaced)
+    if unknown:
+        listed = ", ".join(sorted(unknown)[:10])
+        raise StoreError(f"not in the index: {listed}", hint="`hopgraph search` shows ids; nothing was removed")
+
+
+def _filled(passages: list[Passage]) -> list[Passage]:
+    """The passages, each with its sentences: its own, or else spaCy's."""
+    from dataclasses import replace
+
+    from stores.sentences import split_sentences
+
+    missing = [i for i, passage in enumerate(passages) if not passage.sentences]
+    for i, sentences in zip(missing, split_sentences([passages[i].text for i in missing]), strict=True):
+        passages[i] = replace(passages[i], sentences=tuple(sentences))
+    return passages
+
+
+def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built, tell: Progress) -> int:
+    """See that every passage's vector is kept; gives their dimension."""
+    dimension = done = 0
+    for chunk in records.chunks():
+        keys = [vector_key(encoder.id, searchable(passage)) for passage in chunk]
+        missing = kept.missing(keys)
+        done += len(chunk) - len(missing)
+        for batch in _batches(iter(missing), BATCH):
+            vectors = encoder.encode_passages([searchable(chunk[i]) for i in batch])
+            kept.put([keys[i] for i in batch], vectors)
+            done += len(batch)
+            result.encoded += len(batch)
+            tell("encode", done, records.count)
+        tell("encode", done, records.count)
+        found = kept.get(keys[:1]).shape[1]
+        if dimension not in (0, found):
+            raise StoreError(
+                f"the encoder {encoder.id} gave vectors of {found} dimensions after ones of {dimension}",
+                hint="is it another model under the same name? Delete vectors.sqlite in the index's folder",
+            )
+        dimension = found
+    return dimension
+
+
+def _write_halves(
+    new: Path, records: Records, kept: KeptVectors, encoder: Encoder, manifest: Manifest, tell: Progress
+) -> None:
+    Sparse.build(new / "sparse", ((p.title, p.text) for chunk in records.chunks() for p in chunk))
+
+    def vectors() -> Iterator[Vectors]:
+        done = 0
+        for chunk in records.chunks():
+            yield kept.get([vector_key(encoder.id, searchable(passage)) for passage in chunk])
+            done += len(chunk)
+            tell("store", done, records.count)
+
+    server = (manifest.chroma_url, manifest.collection) if manifest.chroma_url else None
+    Dense.build(new / "dense", vectors(), server)
+
+
+@contextlib.contextmanager
+def _builder(folder: Path, name: str) -> Iterator[None]:
+    """Be the only process that builds this index."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("a+", encoding="utf-8") as lock:
+            _claim(lock, name)
+            yield
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(
+            f"can't write the index {name!r}: {error}", hint="is the disk full, or HOPGRAPH_HOME not writable?"
+        ) from error
+
+
+def _claim(lock: IO[str], name: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        raise StoreError(
+            f"index {name!r} is being built by another process ({lock.read().strip() or 'unknown'})",
+            hint="wait until it is done; searching the index meanwhile is fine",
+        ) from None
+    lock.seek(0)
+    lock.truncate()
+    lock.write(f"process {os.getpid()}")
+    lock.flush()
+
+
+def _prune(folder: Path, keep: Path | None) -> None:
+    """Remove versions that are neither served nor being read, and what killed builds have left."""
+    for version in sorted((folder / "versions").glob("*")):
+        if version == keep:
+            continue
+        with contextlib.suppress(BlockingIOError), (version / "in_use").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(version)
+
+
+def _remove(version: Path) -> None:
+    with contextlib.suppress(StoreError):
+        manifest = Manifest.read(version)
+        if manifest.chroma_url:
+            Dense.drop((manifest.chroma_url, manifest.collection))
+    shutil.rmtree(version)
+
+
+def _libraries() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {library: version(library) for library in ("bm25s", "chromadb", "numpy", "PyStemmer")}
+
+
+def _batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while batch := list(islice(items, size)):
+        yield batch

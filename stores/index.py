@@ -1,0 +1,256 @@
+"""An index to search: both halves, fused, over one immutable version of the files."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.embeddings import Encoder, get_encoder
+from inference.errors import EndpointError, InputError, StoreError
+from stores.dense import Dense
+from stores.fusion import fuse
+from stores.manifest import Manifest, check_encoder, current_version, index_folder, indexes_folder
+from stores.passages import Passage
+from stores.records import Records
+from stores.sparse import SPARSE, Sparse
+
+__all__ = ["Hit", "Index", "Mode", "list_indexes", "open_index"]
+
+Mode = Literal["hybrid", "dense", "sparse"]
+
+DEPTH = 100
+"""Candidates that each half gives to the fusion, at least."""
+DENSE_WEIGHT, SPARSE_WEIGHT = 1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage found, and why."""
+
+    id: str
+    title: str
+    score: float
+    """Fused, or in a single mode the half's own: inner product of the vectors, or BM25."""
+    dense_rank: int | None
+    """From 1; None where this half did not have it among its candidates, or was not asked."""
+    sparse_rank: int | None
+
+    @property
+    def found_by(self) -> Literal["dense", "sparse", "both"]:
+        """Which half found it."""
+        if self.dense_rank is not None and self.sparse_rank is not None:
+            return "both"
+        return "sparse" if self.dense_rank is None else "dense"
+
+
+class Index:
+    """One version of an index, open for searching. Thread-safe; a rebuild in another process does not touch it."""
+
+    def __init__(self, folder: Path, lock: IO[str], encoder: Encoder) -> None:
+        self._lock_file = lock
+        self._folder = folder
+        self._encoder = encoder
+        self._opening = threading.Lock()
+        self.manifest = Manifest.read(folder)
+        check_encoder(self.manifest, encoder.id)
+        if self.manifest.tokenizer != SPARSE:
+            raise StoreError(
+                f"index {self.name!r} was made with the tokenizer {self.manifest.tokenizer}, this is {SPARSE}",
+                hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
+            )
+        self.manifest.check_files(folder)
+        self._records = Records(folder / "passages.sqlite")
+        if self._records.count != self.manifest.passages:
+            raise StoreError(
+                f"{folder} holds {self._records.count} passages, its manifest says {self.manifest.passages}",
+                hint="run `hopgraph index FILE... --name NAME` again; vectors are kept",
+            )
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.manifest.name
+
+    @property
+    def hash(self) -> str:
+        """Identity of what it holds: equal for equal passages, encoder and tokenizer."""
+        return self.manifest.hash
+
+    def __len__(self) -> int:
+        return self.manifest.passages
+
+    def __contains__(self, passage_id: object) -> bool:
+        return isinstance(passage_id, str) and bool(self._records.named([passage_id]))
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages by id, in the order asked for.
+
+        Raises:
+            StoreError: An id is not in the index.
+        """
+        found = self._records.named(ids)
+        if unknown := [passage_id for passage_id in ids if passage_id not in found]:
+            raise StoreError(
+                f"index {self.name!r} has no passage {', '.join(map(repr, unknown[:10]))}",
+                hint="`hopgraph search` shows ids",
+            )
+        return [found[passage_id] for passage_id in ids]
+
+    def search(self, query: str, k: int = 5, mode: Mode = "hybrid") -> list[Hit]:
+        """The k best passages, best first; none for a blank query.
+
+        Raises:
+            InputError: `k` is below 1 or `mode` is none of the three.
+            EndpointError: The embeddings or Chroma server fails.
+            StoreError: The index's files are damaged.
+        """
+        return self.search_many([query], k, mode)[0]
+
+    def search_many(self, queries: Sequence[str], k: int = 5, mode: Mode = "hybrid") -> list[list[Hit]]:
+        """Hits of each query, in order; queries are encoded together. Errors as for `search`."""
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k}", hint="ask for one passage or more")
+        if mode not in ("hybrid", "dense", "sparse"):
+            raise InputError(f"no search mode {mode!r}", hint="use hybrid, dense or sparse")
+        asked = [i for i, query in enumerate(queries) if query.strip()]
+        vectors: list[NDArray[np.float32] | None] = [None] * len(queries)
+        if mode != "sparse" and asked:
+            for i, vector in zip(asked, self._encoder.encode_queries([queries[i] for i in asked]), strict=True):
+                vectors[i] = vector
+        found: list[list[Hit]] = [[] for _ in queries]
+        for i in asked:
+            found[i] = self.search_encoded(queries[i], vectors[i], k, mode)
+        return found
+
+    def search_encoded(self, query: str, vector: NDArray[np.float32] | None, k: int, mode: Mode) -> list[Hit]:
+        """`search` with the query's vector at hand, shape (dimension,); sparse mode needs none."""
+        depth = min(k if mode != "hybrid" else max(k, DEPTH), len(self))
+        dense, dense_scores = self._nearest(vector, depth) if mode != "sparse" else ([], [])
+        sparse, sparse_scores = self._lexical(query, depth) if mode != "dense" else ([], [])
+        if mode == "hybrid":
+            best = fuse([dense, sparse], [DENSE_WEIGHT, SPARSE_WEIGHT])[:k]
+        else:
+            best = list(zip(dense + sparse, dense_scores + sparse_scores, strict=True))
+        dense_ranks = {row: rank for rank, row in enumerate(dense, start=1)}
+        sparse_ranks = {row: rank for rank, row in enumerate(sparse, start=1)}
+        heads = self._records.heads([row for row, _ in best])
+        return [Hit(*heads[row], score, dense_ranks.get(row), sparse_ranks.get(row)) for row, score in best]
+
+    def close(self) -> None:
+        """Release files and connections; an index that is closed can't be searched."""
+        self._records.close()
+        if "_dense" in vars(self):
+            self._dense.close()
+        self._lock_file.close()
+
+    def _nearest(self, vector: NDArray[np.float32] | None, depth: int) -> tuple[list[int], list[float]]:
+        if vector is None or vector.shape != (self.manifest.dimension,):
+            raise EndpointError(
+                f"the encoder gave a vector of shape {None if vector is None else vector.shape}, "
+                f"index {self.name!r} has {self.manifest.dimension} dimensions",
+                hint="is another model served under the same name?",
+            )
+        with self._opening:
+            dense = self._dense
+        rows, scores = dense.search(vector, depth)
+        return rows.tolist(), scores.tolist()
+
+    def _lexical(self, query: str, depth: int) -> tuple[list[int], list[float]]:
+        with self._opening:
+            sparse = self._sparse
+        rows, scores = sparse.search(query, depth)
+        return rows.tolist(), scores.tolist()
+
+    @cached_property
+    def _sparse(self) -> Sparse:
+        return Sparse(self._folder / "sparse")
+
+    @cached_property
+    def _dense(self) -> Dense:
+        server = (self.manifest.chroma_url, self.manifest.collection) if self.manifest.chroma_url else None
+        dense = Dense(self._folder / "dense", server)
+        if len(dense) != len(self):
+            raise StoreError(
+                f"Chroma has {len(dense)} vectors for the {len(self)} passages of index {self.name!r}",
+                hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
+            )
+        return dense
+
+
+_open: dict[Path, Index] = {}
+_opening = threading.Lock()
+
+
+def open_index(name: str) -> Index:
+    """The index as it is now; the same object as long as nobody rebuilds it.
+
+    Raises:
+        InputError: The name is none.
+        StoreError: There is no such index, its files are damaged, or it was made with another encoder or tokenizer.
+    """
+    folder = index_folder(name)
+    with _opening:
+        # A build may remove the version between reading its name and locking it; then there is a newer one.
+        for _ in range(10):
+            version = current_version(folder)
+            if version is None:
+                raise _unknown(name, folder)
+            encoder = get_encoder()
+            known = _open.get(version)
+            if known is not None:
+                check_encoder(known.manifest, encoder.id)
+                return known
+            if (lock := _lock(version)) is not None:
+                break
+        else:
+            raise StoreError(
+                f"{version} is missing", hint="run `hopgraph index FILE... --name NAME` again; vectors are kept"
+            )
+        try:
+            index = Index(version, lock, encoder)
+        except Exception:
+            lock.close()
+            raise
+        # Older versions are forgotten, not closed: other threads may be searching them.
+        for other in [path for path in _open if path.parent == version.parent]:
+            del _open[other]
+        _open[version] = index
+        return index
+
+
+def _lock(version: Path) -> IO[str] | None:
+    try:
+        lock = (version / "in_use").open(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
+def list_indexes() -> list[str]:
+    """Names of all indexes that can be opened, sorted."""
+    return sorted(path.parent.name for path in indexes_folder().glob("*/current"))
+
+
+def _unknown(name: str, folder: Path) -> StoreError:
+    if (folder / "vectors.sqlite").exists():
+        return StoreError(
+            f"index {name!r} is not finished", hint="run its `hopgraph index` again: it goes on where it was"
+        )
+    known = list_indexes()
+    return StoreError(
+        f"no index named {name!r}; known: {', '.join(known) or 'none'}",
+        hint="make it with `hopgraph index FILE... --name NAME`",
+    )
