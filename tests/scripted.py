@@ -1,4 +1,4 @@
-"""A scripted model behind real HTTP: an OpenAI-compatible server whose replies a test decides, and which logs every request."""
+"""A scripted model behind real HTTP: an OpenAI-compatible server whose replies a test decides. It logs every request."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Script = Callable[[Request], "str | dict[str, Any] | Raw | Completion"]
 class ScriptedModel:
     """The server. `script` gives the reply to a request: a text, an object (sent as JSON), a `Completion` or a `Raw`.
 
-    `pages` are its replies at other paths, in the place of those of vLLM; `visits` are the requests for those, with bodies.
+    `pages` are its replies at other paths, in the place of vLLM's; `visits` are the requests there, with their bodies.
     """
 
     def __init__(
@@ -153,6 +153,7 @@ class ScriptedModel:
                     return
                 for byte in data:
                     self.wfile.write(bytes([byte]))
+                    self.wfile.flush()
                     time.sleep(reply.drip)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
