@@ -10,12 +10,38 @@ __all__ = ["serve"]
 
 
 def serve(
-    model: Annotated[str, typer.Option(help="smollm2, or a GGUF file.")] = "smollm2",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8080,
-    parallel: Annotated[int | None, typer.Option(min=1, max=256, help="Requests answered at the same time.")] = None,
-    context: Annotated[int | None, typer.Option(min=256, help="Context of each request, in tokens.")] = None,
+    model: Annotated[str, typer.Option(help="smollm2, or a GGUF file.", show_default=True)] = "smollm2",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes one that is free.")] = 8080,
+    parallel: Annotated[int, typer.Option(min=1, max=256, help="Requests worked on at the same time.")] = 4,
+    context: Annotated[int, typer.Option(min=256, help="Tokens of context of each request.")] = 8192,
 ) -> None:
-    """Serve a small model on this machine, OpenAI-compatible, until ctrl-C."""
-    from inference.embedded import run_in_foreground
+    """Serve a small model on this machine, OpenAI-compatible, until ctrl-C (which ends with exit code 0)."""
+    import os
+    import signal
+    import time
 
-    run_in_foreground(model, port=port, parallel=parallel, context=context)
+    from inference.embedded import model_file
+    from inference.embedded_server import start_llama
+    from inference.errors import EndpointError
+    from inference.settings import get_settings
+
+    name, file = model_file(model, get_settings().home)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while llama.cpp loads, Python can't see ctrl-C
+    try:
+        _server, address = start_llama(file, name, port=port, parallel=parallel, context=context)
+    except (RuntimeError, ImportError) as error:
+        raise EndpointError(
+            f"the server did not start on port {port}: {error}",
+            hint="llama.cpp's reason is above; --port 0 takes a port that is free",
+        ) from error
+    typer.echo(f"{file.name} is served at {address}/v1 (ctrl-C stops it). To use it elsewhere:")
+    typer.echo(f"export HOPGRAPH_LLM_URL={address}/v1 HOPGRAPH_LLM_MODEL={name}")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        while True:
+            time.sleep(0.25)
+    except KeyboardInterrupt:
+        pass
+    typer.echo("stopped", err=True)
+    os._exit(0)  # llama.cpp's destructor can wait without end; the kernel frees the port

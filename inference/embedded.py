@@ -1,0 +1,273 @@
+"""The embedded model's server, started once and shared by all processes that have the same HOPGRAPH_HOME.
+
+Each user holds a shared lock until it ends, even by SIGKILL; the server ends when nobody has held one for a while.
+See `inference.embedded_server` for the locks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from inference.embedded_server import ALREADY_SERVING, STATE
+from inference.errors import EndpointError, InputError
+from inference.settings import Settings, get_settings
+from inference.weights import smollm2_path
+
+__all__ = ["Server", "ensure_server", "model_file"]
+
+_START_TIMEOUT = 600.0
+"""Seconds for loading a model; a large one comes slowly from a slow disk."""
+_SILENCE = 60.0
+"""Seconds without an answer after which a server is taken for stuck, and replaced."""
+_mutex = threading.Lock()
+_attached: dict[tuple[Path, str, int, int], Server] = {}
+"""Servers this process uses, by home, model, parallel and context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running embedded server that this process uses.
+
+    Attributes:
+        url: Base URL, such as http://127.0.0.1:40025/v1.
+        model: Name it serves the model under.
+        pid: Its process.
+        context: Tokens of context that each request has.
+        parallel: Requests it works on at the same time.
+        log: Its log file.
+    """
+
+    url: str
+    model: str
+    pid: int
+    context: int
+    parallel: int
+    log: Path
+    _use: IO[bytes] = field(repr=False, compare=False)
+
+    def release(self) -> None:
+        """Stop using the server before this process ends; without users it ends HOPGRAPH_EMBEDDED_IDLE seconds on."""
+        with _mutex:
+            for key in [key for key, server in _attached.items() if server is self]:
+                del _attached[key]
+            self._use.close()
+
+
+def ensure_server(model: str = "smollm2") -> Server:
+    """The embedded server: the one that runs, or a new one, used by this process until it ends.
+
+    It blocks for about a second when a server must be started, and for the download when weights are missing. Called
+    again it costs next to nothing, and starts a new server if the old one has died (on the old port, if that is free).
+    Threads may call it at the same time.
+
+    Args:
+        model: `smollm2`, or the path of a GGUF file.
+
+    Raises:
+        InputError: `model` is neither.
+        EndpointError: The server does not start (the message ends with its log), or weights can't be fetched.
+    """
+    settings = get_settings()
+    key = (settings.home, model, settings.embedded_parallel, settings.embedded_context)
+    with _mutex:
+        known = _attached.get(key)
+        if known is not None:
+            folder = known.log.parent
+            if _is_held(folder / "serving") and _read_state(folder).get("pid") == known.pid:
+                return known
+            _attached.pop(key)._use.close()
+        name, file = model_file(model, settings.home)
+        folder = _folder(file, settings)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            use = (folder / "users").open("ab")
+        except OSError as error:
+            raise InputError(
+                f"the folder for the embedded server, {folder}, can't be used: {error.strerror or error}",
+                hint="set HOPGRAPH_HOME to a folder that can be written, or HOPGRAPH_LLM_URL to an endpoint",
+            ) from error
+        try:
+            fcntl.flock(use, fcntl.LOCK_SH)  # first of all: from now on a running server stays
+            with (folder / "starting").open("ab") as starting:
+                fcntl.flock(starting, fcntl.LOCK_EX)
+                state = _find(folder, file) or _start(folder, name, file, settings)
+        except BaseException:
+            use.close()
+            raise
+        _attached[key] = server = Server(
+            url=state["url"],
+            model=state["model"],
+            pid=state["pid"],
+            context=state["context"],
+            parallel=state["parallel"],
+            log=folder / "server.log",
+            _use=use,
+        )
+        return server
+
+
+def model_file(model: str, home: Path) -> tuple[str, Path]:
+    """Name and GGUF file of `model`; the weights of `smollm2` are fetched if they are missing.
+
+    Raises:
+        InputError: `model` is neither `smollm2` nor a GGUF file.
+        EndpointError: The weights can't be fetched.
+    """
+    if model == "smollm2":
+        return model, smollm2_path(home).resolve()
+    file = Path(model).expanduser()
+    hint = "give smollm2, or the path of a model in llama.cpp's format, .gguf"
+    try:
+        with file.open("rb") as source:
+            magic = source.read(4)
+    except OSError as error:
+        raise InputError(f"embedded model {model!r}: {error.strerror or error}", hint=hint) from None
+    if magic != b"GGUF":
+        raise InputError(f"embedded model {model!r} is not a GGUF file", hint=hint)
+    return file.stem, file.resolve()
+
+
+def _folder(file: Path, settings: Settings) -> Path:
+    """Folder of the server for this file, as it is now, with these settings, on this machine."""
+    status = file.stat()
+    facts = (str(file), status.st_size, status.st_mtime_ns, settings.embedded_parallel, settings.embedded_context)
+    digest = hashlib.sha256(repr((*facts, socket.gethostname())).encode()).hexdigest()
+    return settings.home.resolve() / "run" / f"{file.stem[:40]}-{digest[:12]}"
+
+
+def _find(folder: Path, file: Path) -> dict[str, Any] | None:
+    """State of the server that runs here, once it answers; None when there is none. A stuck one is ended."""
+    limit = time.monotonic() + _START_TIMEOUT
+    silent_since: float | None = None
+    while _is_held(folder / "serving"):
+        state = _read_state(folder)
+        if state and _answers(state, file):
+            return state
+        now = time.monotonic()
+        if state:
+            silent_since = silent_since or now
+        if now > limit or (silent_since and now - silent_since > _SILENCE):
+            _end(folder)
+        time.sleep(0.1)
+    return None
+
+
+def _start(folder: Path, name: str, file: Path, settings: Settings) -> dict[str, Any]:
+    log = folder / "server.log"
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise EndpointError(
+            "the embedded model needs the package xllamacpp, which is not installed",
+            hint="install it, or set HOPGRAPH_LLM_URL to an endpoint",
+        )
+    old_port = str(_read_state(folder).get("url", "")).removesuffix("/v1").rpartition(":")[2]
+    command = [
+        *(sys.executable, "-P", "-m", "inference.embedded_server", str(folder)),
+        *("--file", str(file), "--name", name, "--port", old_port or "0", "--idle", str(settings.embedded_idle)),
+        *("--parallel", str(settings.embedded_parallel), "--context", str(settings.embedded_context)),
+    ]
+    code = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(filter(None, (code, os.environ.get("PYTHONPATH"))))
+    if log.exists():
+        log.replace(folder / "server.log.1")
+    with log.open("wb") as sink:
+        # A session of its own: ctrl-C in the terminal of whoever starts it is not meant for a shared server.
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+    threading.Thread(target=process.wait, daemon=True).start()  # takes its exit status, so that no zombie stays
+    began = time.monotonic()
+    patience = began + 5.0
+    while process.returncode is None and time.monotonic() < began + _START_TIMEOUT:
+        state = _read_state(folder)
+        if state.get("pid") == process.pid and _answers(state, file):
+            return state
+        if time.monotonic() > patience:
+            sys.stderr.write(f"Loading {file.name} into the embedded server\n")
+            patience = math.inf
+        time.sleep(0.05)
+    if process.returncode == ALREADY_SERVING:  # started by a client that was killed before it could say so
+        found = _find(folder, file)
+        if found is not None:
+            return found
+    if process.returncode is None:
+        process.kill()
+    tail = _tail(log)
+    remedy = (
+        "install libgomp (libgomp1 on Debian and Ubuntu)" if "libgomp" in tail else "check the model file and memory"
+    )
+    raise EndpointError(
+        f"the embedded server for {file} did not start. Its log, {log}, ends with:\n{tail}",
+        hint=f"{remedy}, or set HOPGRAPH_LLM_URL to an endpoint",
+    )
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a living process holds the lock file."""
+    try:
+        with path.open("rb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def _read_state(folder: Path) -> dict[str, Any]:
+    """What the server has written about itself; empty when there is nothing legible."""
+    try:
+        state = json.loads((folder / STATE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    wanted = {"url": str, "model": str, "file": str, "pid": int, "context": int, "parallel": int}
+    legible = isinstance(state, dict) and all(isinstance(state.get(key), kind) for key, kind in wanted.items())
+    return state if legible else {}
+
+
+def _answers(state: dict[str, Any], file: Path) -> bool:
+    """Whether the server at that address says that it serves this file under this name."""
+    import httpx
+
+    try:
+        props = httpx.get(state["url"].removesuffix("/v1") + "/props", timeout=5.0, trust_env=False).json()
+        return bool(props["model_path"] == str(file) and props["model_alias"] == state["model"])
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _end(folder: Path) -> None:
+    """Kill the server that holds the folder's lock but does not answer."""
+    try:
+        pid = int((folder / "serving").read_text("ascii"))
+        command = Path(f"/proc/{pid}/cmdline")
+        if not Path("/proc/self/cmdline").exists() or b"inference.embedded_server" in command.read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    except (OSError, ValueError):
+        pass  # it has ended meanwhile, or is another program under an old number
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    try:
+        return "\n".join(log.read_text("utf-8", "replace").splitlines()[-lines:])
+    except OSError:
+        return ""

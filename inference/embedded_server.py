@@ -1,0 +1,200 @@
+"""The embedded server's own process: llama.cpp's OpenAI-compatible server on loopback, which ends after its last user.
+
+Its folder holds three locks, which the kernel frees however a process ends:
+`starting` is held by a client that looks for the server or starts it, `serving` by the server for all its life, and
+`users` is shared by all clients: when the server can take it for itself, nobody is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import math
+import os
+import signal
+import socket
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ALREADY_SERVING", "STATE", "main", "start_llama", "usable_cores"]
+
+STATE = "server.json"
+"""File that says where the server listens, written when it does: url, pid, model, context, parallel."""
+ALREADY_SERVING = 75
+"""Exit code of a second server for the same folder."""
+_POLL = 0.25
+
+
+def start_llama(file: Path, name: str, *, port: int, parallel: int, context: int) -> tuple[Any, str]:
+    """Load a model and serve it on 127.0.0.1.
+
+    Args:
+        file: The GGUF file.
+        name: What the server calls the model.
+        port: TCP port, 0 for any that is free.
+        parallel: Requests worked on at the same time, each in a slot with a context of its own.
+        context: Tokens in each slot; cut to what the model was trained for.
+
+    Returns:
+        The server, to be kept (it never needs stopping: ending the process is what stops it, for its destructor waits
+        for requests, without end), and its address, such as http://127.0.0.1:8080.
+
+    Raises:
+        RuntimeError: It could not start; llama.cpp has written the reason to stderr.
+        ImportError: xllamacpp, or the libgomp it needs, is missing.
+    """
+    # Threads that wait must sleep: by default they spin, and a second busy process on the machine makes every one of
+    # some hundred barriers a token wait for a time slice (measured on 2 cores: 34 tokens/s become 0.4).
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(file)
+    params.model_alias = {name}
+    params.hostnames = ["127.0.0.1"]
+    params.port = port
+    params.n_parallel = parallel
+    params.n_ctx = parallel * context
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = usable_cores()
+    params.cache_ram_mib = 512  # prompts that lost their slot; llama.cpp would take 8 GB
+    params.cors_origins = "http://127.0.0.1"  # no page in a browser may ask
+    params.cors_credentials = False
+    params.ui = False
+    params.endpoint_slots = False  # it shows prompts
+    params.verbosity = 2  # warnings and errors
+    server = xllamacpp.Server(params)
+    return server, server.listening_address
+
+
+def usable_cores() -> int:
+    """Cores this process may use, by affinity and by a container's quota; 16 at most."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text("ascii").split()
+        cores = min(cores, max(1, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):
+        pass  # no control groups, or no quota
+    return min(cores, 16)
+
+
+def main() -> int:
+    """Serve until nobody uses the server any more; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="the server's folder")
+    parser.add_argument("--file", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--port", type=int, default=0, help="preferred port")
+    parser.add_argument("--parallel", type=int, required=True)
+    parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--idle", type=float, required=True, help="seconds to stay without a user")
+    options = parser.parse_args()
+    folder: Path = options.folder
+
+    serving = (folder / "serving").open("ab")
+    if not _lock_soon(serving.fileno()):
+        return ALREADY_SERVING
+    state = folder / STATE
+    state.unlink(missing_ok=True)
+    serving.truncate(0)
+    serving.write(str(os.getpid()).encode())
+    serving.flush()
+
+    port = options.port if options.port and _is_free(options.port) else 0
+    try:
+        _server, address = start_llama(
+            options.file, options.name, port=port, parallel=options.parallel, context=options.context
+        )
+    except (RuntimeError, ImportError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    facts = {"url": f"{address}/v1", "pid": os.getpid(), "model": options.name, "file": str(options.file)}
+    _write(state, {**facts, **_slots(address)})
+
+    stopped_by = 0
+
+    def on_signal(number: int, _frame: object) -> None:
+        nonlocal stopped_by
+        stopped_by = number
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    users = _Users(folder / "users", options.idle)
+    while not stopped_by and users.present():
+        time.sleep(_POLL)
+    state.unlink(missing_ok=True)
+    sys.stderr.write(f"ended: {f'signal {stopped_by}' if stopped_by else 'nobody uses it'}\n")
+    sys.stderr.flush()
+    os._exit(0)  # llama.cpp's destructor can wait without end; the kernel frees the port and the locks
+
+
+class _Users:
+    """Whether any process uses the server, or did within the last `idle` seconds."""
+
+    def __init__(self, path: Path, idle: float) -> None:
+        self.path = path
+        self.idle = idle
+        self.handle = path.open("ab")
+        self.last_seen = time.monotonic()
+
+    def present(self) -> bool:
+        """False once nobody is left; the lock is then kept, so that no client can come before the process has ended."""
+        try:
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if self._in_place():  # clients of a folder that was deleted can't be told from clients of a new one
+                self.last_seen = time.monotonic()
+                return True
+            return time.monotonic() - self.last_seen < self.idle
+        if time.monotonic() - self.last_seen >= self.idle:
+            return False
+        fcntl.flock(self.handle, fcntl.LOCK_UN)
+        return True
+
+    def _in_place(self) -> bool:
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(self.handle.fileno()))
+        except OSError:
+            return False
+
+
+def _lock_soon(descriptor: int) -> bool:
+    """Take the lock for good; clients that look whether it is free hold it for an instant."""
+    for _ in range(40):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.05)
+    return False
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _slots(address: str) -> dict[str, int]:
+    """Context of a slot, in tokens, and number of slots, as the server has set them up."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{address}/props", timeout=60) as response:
+        props = json.load(response)
+    return {"context": props["default_generation_settings"]["n_ctx"], "parallel": props["total_slots"]}
+
+
+def _write(path: Path, facts: dict[str, Any]) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(facts), "utf-8")
+    fresh.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
