@@ -1,4 +1,4 @@
-"""A scripted model behind real HTTP: an OpenAI-compatible server whose replies a test decides. It logs every request."""
+"""A scripted model behind real HTTP: an OpenAI-compatible server whose replies a test decides. It logs all requests."""
 
 from __future__ import annotations
 
