@@ -1,0 +1,109 @@
+"""Cost figures, computed by hand from small ledgers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inference.ledger import Call, cost_of, merge_calls
+
+
+def call(key: str, **fields: Any) -> Call:
+    default = {
+        "id": key,
+        "kind": "model",
+        "node": "n",
+        "step": "root",
+        "prompt": "m/p",
+        "prompt_hash": "h",
+        "model": "m",
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "cached_tokens": 0,
+        "started": 0.0,
+        "seconds": 0.0,
+        "finish_reason": "stop",
+        "cached": False,
+        "repair": False,
+        "superstep": 1,
+        "task": "a",
+    }
+    assert set(fields) <= set(default)
+    return Call(**{**default, **fields})  # type: ignore[typeddict-item]
+
+
+def search(key: str, **fields: Any) -> Call:
+    return call(key, kind="search", prompt="", prompt_hash="", **fields)
+
+
+def test_an_empty_ledger_costs_nothing():
+    assert set(cost_of([]).values()) == {0}
+
+
+def test_tokens_calls_and_repairs_are_summed():
+    cost = cost_of(
+        [
+            call("a", prompt_tokens=10, completion_tokens=3),
+            call("ar", prompt_tokens=20, completion_tokens=4, repair=True),
+            call("b", prompt_tokens=100, completion_tokens=50, superstep=2),
+        ]
+    )
+    assert (cost["calls"], cost["repairs"], cost["cached_calls"]) == (3, 1, 0)
+    assert (cost["prompt_tokens"], cost["completion_tokens"]) == (130, 57)
+
+
+def test_replies_from_the_cache_are_no_calls_and_no_tokens():
+    cost = cost_of(
+        [call("a", cached=True, prompt_tokens=10, completion_tokens=3, repair=True), call("b", prompt_tokens=5)]
+    )
+    assert (cost["calls"], cost["cached_calls"], cost["repairs"]) == (1, 1, 0)
+    assert (cost["prompt_tokens"], cost["completion_tokens"], cost["chain"]) == (5, 0, 1)
+
+
+def test_searches_side_by_side_are_several_searches_and_one_step():
+    cost = cost_of([search("a", task="0"), search("b", task="1"), search("c", superstep=4), call("d", superstep=5)])
+    assert (cost["searches"], cost["steps"], cost["calls"]) == (3, 2, 1)
+
+
+def test_the_chain_follows_the_longest_branch_of_every_superstep():
+    """Superstep 1: one task of two calls beside one of a single call (2); superstep 2: three side by side (1)."""
+    ledger = [
+        call("1a", task="x"),
+        call("1ar", task="x", repair=True),
+        call("1b", task="y"),
+        *(call(f"2{n}", superstep=2, task=str(n)) for n in range(3)),
+        search("s", superstep=3),
+    ]
+    assert cost_of(ledger)["chain"] == 3
+    assert cost_of(ledger)["calls"] == 6
+
+
+def test_seconds_count_calls_side_by_side_once_and_pauses_not_at_all():
+    """[0, 2] and [1, 3] overlap, [1.5, 1.6] lies within, [10, 10.5] comes after a pause: 3 + 0.5."""
+    spans = [(10.0, 0.5), (0.0, 2.0), (1.0, 2.0), (1.5, 0.1)]
+    ledger = [call(str(n), started=start, seconds=length) for n, (start, length) in enumerate(spans)]
+    assert cost_of(ledger)["seconds"] == pytest.approx(3.5)
+
+
+def test_touching_spans_are_added_and_the_sum_is_rounded_to_milliseconds():
+    ledger = [call("a", started=1.0, seconds=1.0), search("b", started=2.0, seconds=0.12345)]
+    assert cost_of(ledger)["seconds"] == 1.123
+
+
+def test_the_same_entries_twice_change_nothing():
+    first, second = call("a"), call("b")
+    once = merge_calls([], [first, second])
+    assert merge_calls(once, [second, first]) == once == [first, second]
+
+
+def test_a_later_entry_takes_the_place_of_an_earlier_one_and_keeps_its_order():
+    merged = merge_calls([call("a"), call("b")], [call("a", prompt_tokens=7), call("c")])
+    assert [entry["id"] for entry in merged] == ["a", "b", "c"]
+    assert merged[0]["prompt_tokens"] == 7
+
+
+def test_merging_leaves_its_arguments_alone():
+    old = [call("a")]
+    merge_calls(old, [call("b")])
+    assert len(old) == 1
