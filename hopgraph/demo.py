@@ -22,8 +22,8 @@ __all__ = ["main"]
 
 DATA = Path(__file__).parent / "data" / "demo"
 INDEX = "demo"
-QUESTION = ""
-"""Id of the question in `questions.jsonl`."""
+QUESTION = "3e5d2fae0bd911eba7f7acde48001122"
+"""Id of the question in `questions.jsonl`: two hops, a film, its director, his place of birth."""
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     console.print(_table(results, question["answers"][0]))
     if get_settings().llm_url is None:
         console.print(
-            "The embedded model (SmolLM2, 135M parameters) shows that everything runs; it is too small for good answers.\n"
+            "The embedded model (SmolLM2, 135M) shows that everything runs; it is too small to answer well.\n"
             "A better one in one line: HOPGRAPH_LLM_URL=http://127.0.0.1:8000/v1 make demo   (vLLM or any other), or\n"
             "HOPGRAPH_EMBEDDED_MODEL=FILE.gguf make demo",
             style="dim",
@@ -52,8 +52,10 @@ def main() -> None:
 
 
 def _index() -> None:
-    """Index the bundled corpus, unless that is done already."""
-    raise NotImplementedError
+    """Index the bundled corpus; vectors of an earlier time are kept."""
+    from hopgraph.cli.index import index
+
+    index([DATA / "passages.jsonl"], name=INDEX)
 
 
 def _question() -> dict[str, Any]:

@@ -8,7 +8,7 @@ __all__ = ["mermaid"]
 
 
 def mermaid(graph: Graph) -> str:
-    """A graph as Mermaid text: nodes by name, conditional edges dotted with their label. Sorted, so that it is stable."""
+    """A graph as Mermaid text: nodes by name, conditional edges dotted with their label. Sorted."""
     ends = [f'  {name}(["{name.strip("_")}"])' for name in graph.nodes if name.startswith("__")]
     edges = [f"  {edge.source} {_arrow(edge.data, edge.conditional)} {edge.target}" for edge in graph.edges]
     return "\n".join(["graph TD", *ends, *sorted(edges)])

@@ -22,7 +22,7 @@ __all__ = ["decomposer", "gated", "open_branches"]
 BranchKind = Literal["answer", "query", "entity"]
 _Text = Annotated[str, Field(max_length=400)]
 _CHOICES = {
-    "answer": '{"type": "answer", "answer": "the short answer"} if the passages suffice to answer the query',
+    "answer": '{"type": "answer", "answer": "..."} if the passages suffice to answer the query',
     "query": '{"type": "query", "queries": [SLOTS]} if the query can be split into NUMBER simpler queries',
     "entity": '{"type": "entity", "entities": ["..."]} if it can neither be answered nor split: its key entities',
 }
@@ -116,7 +116,7 @@ def decomposer(prompt: str) -> Node:
 
 class _AnswerBranch(BaseModel):
     type: Literal["answer"]
-    answer: str = Field(max_length=1000)
+    answer: str = Field(max_length=300)
 
 
 @lru_cache(maxsize=32)

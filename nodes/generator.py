@@ -26,7 +26,7 @@ ABSTENTIONS = frozenset(
 class Answer(BaseModel):
     """Output of the generator."""
 
-    answer: str = Field(max_length=1000)
+    answer: str = Field(max_length=300)
 
 
 def generator(prompt: str, *, from_evidence: bool = True) -> Node:

@@ -248,7 +248,7 @@ async def _send(request: _Request) -> _Raw:
         top_logprobs=0 if request.score else None,
         cache=await _cache(),
     )
-    if request.score and reply.completion_tokens and not reply.tokens:
+    if request.score and reply.text and not reply.tokens:
         raise EndpointError(
             f"{request.endpoint.url} gives no log-probabilities, and {request.context.method} needs them",
             hint="use a server that gives them (vLLM and llama.cpp do), or leave out what needs them (`ablate`)",

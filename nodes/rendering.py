@@ -94,4 +94,4 @@ class Labels:
                 found[(passage.id, int(match[2]))] = None
             else:
                 unknown.append(label)
-        return list(found), unknown
+        return list(found), list(dict.fromkeys(unknown))

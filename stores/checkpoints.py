@@ -92,6 +92,9 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
         ) from None
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+    malformed = InputError(
+        "HOPGRAPH_CHECKPOINTS: malformed postgresql:// URL", hint="percent-encode special characters in the password"
+    )
     # What the saver asks of its connections: it commits by itself and reads rows by name.
     options: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
@@ -99,9 +102,13 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
     )
     try:
         try:
+            # A pool only says that it could not connect; a connection says why.
+            await (await psycopg.AsyncConnection.connect(url, connect_timeout=10)).close()
             await pool.open(wait=True, timeout=10)
             saver = AsyncPostgresSaver(pool, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
             await saver.setup()
+        except psycopg.ProgrammingError:
+            raise malformed from None  # what it says may hold the password
         except psycopg.Error as error:
             reason = " ".join(str(error).split())
             raise StoreError(
@@ -116,6 +123,9 @@ def without_password(url: str) -> str:
     """A place as it may be shown: a URL without user, password and options; a file as it is."""
     if "@" not in url and "?" not in url:
         return url
-    parts = urlsplit(url)
-    place = parts.hostname or ""
-    return parts._replace(netloc=f"{place}:{parts.port}" if parts.port else place, query="").geturl()
+    try:
+        parts = urlsplit(url)
+        place = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
+    except ValueError:
+        return "a malformed URL"
+    return parts._replace(netloc=place, query="").geturl()

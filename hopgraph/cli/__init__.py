@@ -39,7 +39,7 @@ def run_app(words: list[str] | None = None) -> int:
         words: The arguments; default: those of this process.
 
     Returns:
-        0 done (an unanswerable question is an answer), 1 a run failed, 2 wrong input or use, 3 the model's endpoint can't
+        0 done (an unanswerable question is an answer), 1 a run failed, 2 wrong input or use, 3 the endpoint can't
         be used (the run can be resumed), 130 stopped by ctrl-C.
     """
     from inference.errors import HopgraphError

@@ -101,9 +101,8 @@ def _endpoint() -> list[Finding]:
 
 
 def _embedded() -> list[Finding]:
-    from inference.weights import weights_present
-
     from inference.settings import get_settings
+    from inference.weights import weights_present
 
     if get_settings().embedded_model == "smollm2" and not weights_present():
         return [
@@ -182,9 +181,8 @@ def _encoder() -> list[Finding]:
 
 
 def _indexes() -> list[Finding]:
-    from stores.index import list_indexes, open_index
-
     from inference.errors import StoreError
+    from stores.index import list_indexes, open_index
 
     findings = []
     for name in list_indexes():

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["print_result", "render_result"]
 
 MAX_TITLES = 6
+NAMELESS = frozenset({"analyzer", "guess", "selector", "adder", "merger", "generator"})
+"""Nodes that always work on the question itself: repeating it would only hide the rest."""
 _MARKS = {"answered": "green", "unanswerable": "yellow", "failed": "red"}
 
 
@@ -39,8 +41,9 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
         passages: The passages it mentions, by id; an unknown one is shown by its id.
     """
     tree = Tree(Text(plain(result["question"]), style="bold"), guide_style="dim")
+    branches: dict[str, Tree] = {}
     for step in result["trajectory"]:
-        _add_step(tree, step, passages)
+        branches[step["id"]] = _add_step(branches.get(step["parent"], tree), step, passages)
     return Group(
         Rule(Text(result["method"]), style="dim"),
         tree,
@@ -50,21 +53,19 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
     )
 
 
-def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> None:
+def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> Tree:
+    """Add a step below another, or below the question; returns its branch."""
     line = Text(step["node"], style="cyan")
-    count = step["id"].rpartition("/")[2]
-    if count.isdigit() and step["node"] != "retriever":
-        line.append(f" {count}", style="cyan")
-    if step["node"] == "retriever":
+    if step["question"] and step["node"] not in NAMELESS:
         line.append(f"  {plain(step['question'])}", style="italic")
-    answers = [plain(row) for row in step["answer"].splitlines()] or [step["verdict"]]
-    if len(answers) == 1 and answers[0]:
-        line.append(f"  {answers[0]}")
+    if step["score"] is not None:
+        line.append(f"  {step['score']:.2f}", style="magenta")
+    if step["verdict"] and step["kind"] in ("answer", "decompose", "verify") and step["verdict"] not in _MARKS:
+        line.append(f"  {plain(step['verdict'])}", style="green" if step["verdict"] == "accepted" else "yellow")
     branch = tree.add(line)
-    if len(answers) > 1:
-        for row in answers:
-            branch.add(Text(row))
-    if step["kind"] == "retrieve":
+    for row in filter(None, (plain(row) for row in step["answer"].splitlines())):
+        branch.add(Text(row))
+    if step["searches"] or step["kind"] == "retrieve":
         branch.add(Text(_titles(step["evidence"], passages), style="dim"))
     elif step["kind"] == "judge" and step["sentences"]:
         branch.add(Text(_sentence_titles(step, passages), style="dim"))
@@ -72,6 +73,7 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> None:
         branch.add(Text(f"{step['truncated']} passages left out: the prompt did not fit the model", style="yellow"))
     if step["fallback"]:
         branch.add(Text(plain(step["fallback"]), style="yellow"))
+    return branch
 
 
 def _titles(ids: Sequence[str], passages: Mapping[str, Passage]) -> str:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from hopgraph import METHODS
 from hopgraph.cli import app, run_app
-from tests.scripted import Raw
+from tests.scripted import Completion, Raw
 
 
 @pytest.fixture
@@ -33,12 +33,16 @@ def contexts(tmp_path):
     return str(path)
 
 
+DIRECT = '{"type": "answer", "answer": "Paris"}'
+
+
 def answer(request):
     return {
         "analyzer": {"subquestions": ["Who directed X?", "Where was she born?"]},
         "selector": {"evidence": ["1.0"]},
         "adder": {"evidence": ["2.0"]},
         "generator": {"answer": "Paris"},
+        "decomposer": Completion(DIRECT, tokens=[(DIRECT, -0.001)]),
     }[request.node]
 
 
@@ -246,7 +250,7 @@ def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
 def test_graphs_are_drawn_offline(hopgraph, tmp_path, method):
     code, out, _ = hopgraph("graph", method)
     assert code == 0
-    assert "generator --> __end__" in out
+    assert "--> __end__" in out
     code, _, _ = hopgraph("graph", method, "--png", str(tmp_path / "f.png"))
     assert code == 0
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,133 @@
+"""`hopgraph index` and `hopgraph search`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from hopgraph.cli import main
+from tests.stores.conftest import encoder  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("encoder")
+
+
+@pytest.fixture
+def hopgraph(monkeypatch, capsys):
+    """Run the command; gives exit code, stdout, stderr."""
+
+    def run(*arguments: object):
+        monkeypatch.setattr(sys, "argv", ["hopgraph", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    rows = [
+        {"id": "a", "title": "Nevermind", "text": "Nevermind is an album by Nirvana."},
+        {
+            "id": "b",
+            "title": "[bold]Markup[/bold] \u001b[31mred",
+            "text": "A trap \u001b]0;pwned\u0007 for [red]terminals[/red]\u202e.",
+        },
+        {"id": "a", "title": "Again", "text": "The same id."},
+        {"id": "c", "title": "Empty", "text": ""},
+        {"title": "No id", "text": "A passage without an id."},
+    ]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+def test_indexing_reports_what_it_left_out(hopgraph, corpus):
+    code, out, err = hopgraph("index", corpus, "--name", "x")
+    assert code == 0
+    assert "Index x: 3 passages" in out
+    assert "1 repeated ids" in err
+    assert "corpus.jsonl, line 3: id a" in err
+    assert "1 empty texts" in err
+    assert "corpus.jsonl, line 4" in err
+
+
+def test_json_is_one_object_on_stdout(hopgraph, corpus):
+    code, out, err = hopgraph("index", corpus, "--name", "x", "--json")
+    summary = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (summary["passages"], summary["read"], len(summary["duplicates"]), len(summary["empties"])) == (3, 5, 1, 1)
+    code, out, err = hopgraph("search", "album by Nirvana", "--index", "x", "-k", 2, "--json")
+    hits = json.loads(out)["hits"]
+    assert (code, err, len(hits)) == (0, "", 2)
+    assert hits[0]["id"] == "a"
+    assert hits[0]["found_by"] == "both"
+    assert hits[0]["dense_rank"] == hits[0]["sparse_rank"] == 1
+
+
+def test_search_shows_ranks_and_lets_no_passage_speak_to_the_terminal(hopgraph, corpus):
+    hopgraph("index", corpus, "--name", "x")
+    code, out, _ = hopgraph("search", "trap for terminals", "--index", "x")
+    assert code == 0
+    assert "words #1" in out
+    assert "meaning #" in out
+    assert "[bold]Markup[/bold]" in out
+    assert "[red]terminals[/red]" in out
+    assert not {"\x1b", "\x07", "\u202e"} & set(out)
+
+
+def test_a_search_that_finds_nothing_says_so(hopgraph, corpus):
+    hopgraph("index", corpus, "--name", "x")
+    assert hopgraph("search", "xylophone", "--index", "x", "--mode", "sparse")[:2] == (0, "Nothing found.\n")
+
+
+def test_adding_removing_and_rebuilding(hopgraph, corpus, tmp_path):
+    hopgraph("index", corpus, "--name", "x")
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"id":"a","text":"Rewritten about zebras."}\n{"id":"d","text":"New."}')
+    assert "4 passages" in (result := hopgraph("index", more, "--name", "x", "--add"))[1]
+    assert "replaced 1" in result[1]
+    assert "2 passages" in hopgraph("index", "--name", "x", "--remove", "a", "--remove", "d")[1]
+    assert "2 passages" in hopgraph("index", "--name", "x", "--rebuild")[1]
+
+
+def test_documents_of_several_kinds_are_indexed_together(hopgraph, corpus, tmp_path):
+    pytest.importorskip("langchain_community")
+    note = tmp_path / "note.txt"
+    note.write_text("The zebra lives in Africa. It has stripes.")
+    assert hopgraph("index", corpus, note, "--name", "x")[0] == 0
+    hits = json.loads(hopgraph("search", "zebra stripes", "--index", "x", "--json")[1])["hits"]
+    assert hits[0]["id"].startswith(str(note))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["index", "FOLDER/none.jsonl", "--name", "x"], "none.jsonl: no such file"),
+        (["index", "FOLDER", "--name", "x"], "is a folder"),
+        (["index", "FOLDER/bad.jsonl", "--name", "x"], "bad.jsonl, line 2: not JSON"),
+        (["index", "FOLDER/empty.jsonl", "--name", "x"], "no passages"),
+        (["index", "FOLDER/bad.jsonl"], "--name is missing"),
+        (["index", "FOLDER/bad.jsonl", "--name", "../x"], "not a name for an index"),
+        (["index", "--name", "x"], "give one of"),
+        (["index", "FOLDER/bad.jsonl", "--name", "x", "--rebuild"], "give one of"),
+        (["index", "FOLDER/empty.jsonl", "--name", "x", "--add"], "no index named 'x'"),
+        (["index", "--name", "x", "--rebuild"], "no index named 'x'"),
+        (["search", "q", "--index", "x"], "no index named 'x'; known: none"),
+        (["search", "", "--index", "x"], "the query is empty"),
+        (["search", "q", "--index", "x", "--mode", "fuzzy"], "no mode 'fuzzy'"),
+    ],
+)
+def test_wrong_input_is_a_message_and_no_traceback(hopgraph, tmp_path, arguments, says):
+    (tmp_path / "bad.jsonl").write_text('{"text":"fine"}\n{oops')
+    (tmp_path / "empty.jsonl").write_text("")
+    code, out, err = hopgraph(*[argument.replace("FOLDER", str(tmp_path)) for argument in arguments])
+    assert (code, out) == (2, "")
+    assert says in err
+    assert "Traceback" not in err
