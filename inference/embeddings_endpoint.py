@@ -213,9 +213,9 @@ class EndpointEncoder:
 
     def _post(self, body: dict[str, Any]) -> httpx.Response:
         import httpx
-        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-        backoff = wait_exponential_jitter(initial=0.5, max=MAX_BACKOFF)
+        backoff = wait_random_exponential(multiplier=0.5, max=MAX_BACKOFF)
 
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
