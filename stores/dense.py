@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,8 @@ class Dense:
             self._client = _connect(server[0]) if server else _open(folder)
             self._collection = self._client.get_collection(self._name, embedding_function=None)
         self._on_server = server is not None
+        # Chroma keeps its files open until told otherwise, and nobody else knows when the last search is over.
+        weakref.finalize(self, self._client.close).atexit = False
 
     @staticmethod
     def build(folder: Path, batches: Iterable[Vectors], server: tuple[str, str] | None = None) -> None:
@@ -100,10 +103,6 @@ class Dense:
         scores = 1.0 - np.array((found["distances"] or [[]])[0], dtype=np.float32)
         order = np.lexsort((rows, -scores))
         return rows[order], scores[order]
-
-    def close(self) -> None:
-        """Release Chroma's files or connections."""
-        self._client.close()
 
 
 def _open(folder: Path) -> Client:

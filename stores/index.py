@@ -144,13 +144,6 @@ class Index:
         heads = self._records.heads([row for row, _ in best])
         return [Hit(*heads[row], score, dense_ranks.get(row), sparse_ranks.get(row)) for row, score in best]
 
-    def close(self) -> None:
-        """Release files and connections; an index that is closed can't be searched."""
-        self._records.close()
-        if "_dense" in vars(self):
-            self._dense.close()
-        self._lock_file.close()
-
     def _nearest(self, vector: NDArray[np.float32] | None, depth: int) -> tuple[list[int], list[float]]:
         if vector is None or vector.shape != (self.manifest.dimension,):
             raise EndpointError(
@@ -219,7 +212,7 @@ def open_index(name: str) -> Index:
         except Exception:
             lock.close()
             raise
-        # Older versions are forgotten, not closed: other threads may be searching them.
+        # Older versions are closed by the garbage collector: other threads may be searching them.
         for other in [path for path in _open if path.parent == version.parent]:
             del _open[other]
         _open[version] = index
