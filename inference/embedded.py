@@ -19,8 +19,10 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from inference.embedded_server import ALREADY_SERVING, STATE
 from inference.errors import EndpointError, InputError
@@ -33,6 +35,8 @@ _START_TIMEOUT = 600.0
 """Seconds for loading a model; a large one comes slowly from a slow disk."""
 _SILENCE = 60.0
 """Seconds without an answer after which a server is taken for stuck, and replaced."""
+_ANSWER_TIMEOUT = 5.0
+"""Seconds to wait for an answer, each time."""
 _mutex = threading.Lock()
 _attached: dict[tuple[Path, str, int, int], Server] = {}
 """Servers this process uses, by home, model, parallel and context."""
@@ -45,6 +49,7 @@ class Server:
     Attributes:
         url: Base URL, such as http://127.0.0.1:40025/v1.
         model: Name it serves the model under.
+        file: The GGUF file.
         pid: Its process.
         context: Tokens of context that each request has.
         parallel: Requests it works on at the same time.
@@ -53,6 +58,7 @@ class Server:
 
     url: str
     model: str
+    file: Path
     pid: int
     context: int
     parallel: int
@@ -86,8 +92,7 @@ def ensure_server(model: str = "smollm2") -> Server:
     with _mutex:
         known = _attached.get(key)
         if known is not None:
-            folder = known.log.parent
-            if _is_held(folder / "serving") and _read_state(folder).get("pid") == known.pid:
+            if _answers(known.url, known.model, known.file):
                 return known
             _attached.pop(key)._use.close()
         name, file = model_file(model, settings.home)
@@ -111,6 +116,7 @@ def ensure_server(model: str = "smollm2") -> Server:
         _attached[key] = server = Server(
             url=state["url"],
             model=state["model"],
+            file=file,
             pid=state["pid"],
             context=state["context"],
             parallel=state["parallel"],
@@ -155,7 +161,7 @@ def _find(folder: Path, file: Path) -> dict[str, Any] | None:
     silent_since: float | None = None
     while _is_held(folder / "serving"):
         state = _read_state(folder)
-        if state and _answers(state, file):
+        if state and _answers(state["url"], state["model"], file):
             return state
         now = time.monotonic()
         if state:
@@ -199,7 +205,7 @@ def _start(folder: Path, name: str, file: Path, settings: Settings) -> dict[str,
     patience = began + 5.0
     while process.returncode is None and time.monotonic() < began + _START_TIMEOUT:
         state = _read_state(folder)
-        if state.get("pid") == process.pid and _answers(state, file):
+        if state.get("pid") == process.pid and _answers(state["url"], name, file):
             return state
         if time.monotonic() > patience:
             sys.stderr.write(f"Loading {file.name} into the embedded server\n")
@@ -244,15 +250,18 @@ def _read_state(folder: Path) -> dict[str, Any]:
     return state if legible else {}
 
 
-def _answers(state: dict[str, Any], file: Path) -> bool:
-    """Whether the server at that address says that it serves this file under this name."""
-    import httpx
-
+def _answers(url: str, model: str, file: Path) -> bool:
+    """Whether what listens there says that it serves this file under this name."""
+    place = urlsplit(url)
+    connection = HTTPConnection(place.hostname or "", place.port, timeout=_ANSWER_TIMEOUT)
     try:
-        props = httpx.get(state["url"].removesuffix("/v1") + "/props", timeout=5.0, trust_env=False).json()
-        return bool(props["model_path"] == str(file) and props["model_alias"] == state["model"])
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        connection.request("GET", "/props")
+        props = json.loads(connection.getresponse().read())
+        return bool(props["model_path"] == str(file) and props["model_alias"] == model)
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return False
+    finally:
+        connection.close()
 
 
 def _end(folder: Path) -> None:
