@@ -80,10 +80,10 @@ def test_the_chain_follows_the_longest_branch_of_every_superstep():
 
 
 def test_seconds_count_calls_side_by_side_once_and_pauses_not_at_all():
-    """[0, 2] and [1, 3] overlap, [1.5, 1.6] lies within, [10, 10.5] comes after a pause: 3 + 0.5."""
-    spans = [(10.0, 0.5), (0.0, 2.0), (1.0, 2.0), (1.5, 0.1)]
+    """[0, 2], [1, 3] and [2.5, 3.5] overlap, [1.5, 1.6] lies within, [10, 10.5] comes after a pause: 3.5 + 0.5."""
+    spans = [(10.0, 0.5), (2.5, 1.0), (0.0, 2.0), (1.0, 2.0), (1.5, 0.1)]
     ledger = [call(str(n), started=start, seconds=length) for n, (start, length) in enumerate(spans)]
-    assert cost_of(ledger)["seconds"] == pytest.approx(3.5)
+    assert cost_of(ledger)["seconds"] == pytest.approx(4.0)
 
 
 def test_touching_spans_are_added_and_the_sum_is_rounded_to_milliseconds():

@@ -125,7 +125,7 @@ def test_deep_nesting_is_bad_output_or_a_value_but_never_a_crash(depth):
 
 def test_many_broken_objects_end_soon_with_the_first_problem():
     with pytest.raises(BadOutput, match=r"Expecting property name.*line 1 column 2 "):
-        parse_output("{x" * 200_000, Answer)
+        parse_output("{x" * 200_000 + '{"answer": "too late"}', Answer)
 
 
 def test_halves_of_surrogate_pairs_and_nul_can_be_stored_after_parsing():
@@ -287,6 +287,7 @@ def test_an_end_token_is_no_part_of_a_field_at_the_end_of_the_reply():
     spelled = tokens('{"answer": "Paris", "list": ', "[", "1", "]", "}", "", b"\xff")
     assert numbers(text, spelled, "list") == [-2, -3, -4]
     assert [token.logprob for token in field_logprobs(text, spelled, [])] == [-1, -2, -3, -4, -5]
+    assert [token.logprob for token in field_logprobs(text, tokens("\n\n", "", text, "\n"), [])] == [-3]
 
 
 def test_prose_and_code_fences_around_the_json_are_not_in_the_field():
