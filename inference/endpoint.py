@@ -119,7 +119,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not _is_url(self.url):
             raise InputError(
-                f"HOPGRAPH_LLM_URL: not an http(s) URL: {self._shown!r}", hint="for example http://127.0.0.1:8000/v1"
+                f"HOPGRAPH_LLM_URL: not an http(s) URL: {self.shown!r}", hint="for example http://127.0.0.1:8000/v1"
             )
         if reserved := sorted(_RESERVED & set(self.settings.llm_extra)):
             raise InputError(
@@ -187,7 +187,7 @@ class Endpoint:
             raise self._explain(error, patience) from None
         except (ValueError, KeyError, TypeError):
             raise EndpointError(
-                f"{self._shown}/models did not answer like an OpenAI-compatible server",
+                f"{self.shown}/models did not answer like an OpenAI-compatible server",
                 hint="check HOPGRAPH_LLM_URL; it usually ends in /v1",
             ) from None
         row = next((row for row in rows if row["id"] == self.model), rows[0] if rows else {})
@@ -209,7 +209,7 @@ class Endpoint:
             return None
 
     @property
-    def _shown(self) -> str:
+    def shown(self) -> str:
         """The URL as messages may show it: without a password."""
         return re.sub(r"[^/@]*@", "***@", self.url)
 
@@ -227,7 +227,7 @@ class Endpoint:
             models = (await self.describe()).models
             if len(models) != 1:
                 raise InputError(
-                    f"HOPGRAPH_LLM_MODEL is not set; {self._shown} has {len(models)} models: {', '.join(models[:10])}",
+                    f"HOPGRAPH_LLM_MODEL is not set; {self.shown} has {len(models)} models: {', '.join(models[:10])}",
                     hint="name one of them in HOPGRAPH_LLM_MODEL",
                 )
             self.model = models[0]
@@ -374,7 +374,7 @@ class Endpoint:
 
         if isinstance(error, TimeoutError | openai.APITimeoutError | httpx.TimeoutException):
             return EndpointError(
-                f"{self._shown} did not answer within {seconds or self.settings.llm_timeout:g} s",
+                f"{self.shown} did not answer within {seconds or self.settings.llm_timeout:g} s",
                 hint="raise HOPGRAPH_LLM_TIMEOUT, or see whether the server is overloaded",
             )
         if (status := _status(error)) is not None:
@@ -382,11 +382,11 @@ class Endpoint:
         if isinstance(error, openai.APIConnectionError | httpx.TransportError):
             cause = _root_cause(error)
             return EndpointError(
-                f"can't reach the model's server at {self._shown}: {type(cause).__name__}: {self._clean(cause)}",
+                f"can't reach the model's server at {self.shown}: {type(cause).__name__}: {self._clean(cause)}",
                 hint="is it running? `hopgraph doctor` tells more; unset HOPGRAPH_LLM_URL for the embedded model",
             )
         return EndpointError(
-            f"{self._shown} answered with something that is not a chat completion: {self._clean(error)}",
+            f"{self.shown} answered with something that is not a chat completion: {self._clean(error)}",
             hint="check HOPGRAPH_LLM_URL; is there a proxy or another program at this address?",
         )
 
@@ -409,7 +409,7 @@ class Endpoint:
             429: "the server is rate-limited: lower HOPGRAPH_LLM_CONCURRENCY",
         }
         return EndpointError(
-            f"{self._shown} refused the request with status {status}{said}",
+            f"{self.shown} refused the request with status {status}{said}",
             hint=hints.get(status, "see the server's log"),
         )
 
