@@ -26,7 +26,7 @@ __all__ = ["Hit", "Index", "Mode", "list_indexes", "open_index"]
 
 Mode = Literal["hybrid", "dense", "sparse"]
 
-DEPTH = 100
+DEPTH = 50
 """Candidates that each half gives to the fusion, at least."""
 DENSE_WEIGHT, SPARSE_WEIGHT = 1.0, 1.0
 
