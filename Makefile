@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# pip's own byte-compiling of everything takes longer than Python's of what is used.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# The lock is complete, so nothing is resolved anew. pip's own byte-compiling of everything takes longer than Python's of
+# what is used.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
 .PHONY: setup dev demo test test-slow lint lock clean
 
@@ -16,7 +17,7 @@ $(VENV)/bin/python:
 $(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing hopgraph into $(VENV)"
 	$(PIP_INSTALL) --require-hashes -r requirements.lock
-	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	$(PIP_INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 dev: $(VENV)/installed-dev
@@ -24,7 +25,7 @@ dev: $(VENV)/installed-dev
 $(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing hopgraph with its development tools into $(VENV)"
 	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
-	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	$(PIP_INSTALL) --no-build-isolation --editable .
 	@touch $@ $(VENV)/installed
 
 demo: setup
