@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     """Folder of indexes, weights and the checkpoints of `ask`; nothing is written elsewhere unasked."""
     prompts: Folder | None = None
     """Overlay folder: a file of the same name in it replaces a prompt."""
+    exemplars: Folder | None = None
+    """A file of exemplars for PAR-RAG's planner, in place of stores/exemplars.md and written as that is."""
     cache: Literal["on", "off"] = "off"
     """Reuse of model responses from earlier runs."""
     checkpoints: str | None = None
