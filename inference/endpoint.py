@@ -394,7 +394,7 @@ class Endpoint:
         """What a server said, in one line; some repeat the key that they refuse."""
         key = self.settings.llm_api_key
         secret = key.get_secret_value() if key else ""
-        text = " ".join(re.sub(r"<[^<>]*>", " ", str(what)[:5000]).split())
+        text = " ".join(re.sub(r"<[^<>]*>", " ", str(what)).split())
         text = text.replace(secret, "***") if secret else text
         return text if len(text) <= _MESSAGE else text[:_MESSAGE] + "..."
 
