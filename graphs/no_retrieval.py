@@ -13,7 +13,7 @@ __all__ = ["builder"]
 
 builder = StateGraph(State, context_schema=NoRetrievalContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(searches=False))
-builder.add_node("generator", generator("no_retrieval/answer", from_evidence=False))
+builder.add_node("generator", generator("no_retrieval/answer", blocks=None))
 
 builder.add_edge(START, "intake")
 builder.add_edge("intake", "generator")

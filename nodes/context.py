@@ -6,7 +6,15 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Context", "NoRetrievalContext", "PrismContext", "PruneContext", "Retriever", "StandardRagContext"]
+__all__ = [
+    "Context",
+    "NoRetrievalContext",
+    "ParContext",
+    "PrismContext",
+    "PruneContext",
+    "Retriever",
+    "StandardRagContext",
+]
 
 Retriever = Literal["hybrid", "dense", "sparse"]
 
@@ -158,6 +166,71 @@ class PruneContext(Context):
     prompt_summarizer: str | None = _prompt("prunerag/summarizer", "summarizer")
     prompt_aggregator: str | None = _prompt("prunerag/aggregator", "aggregator")
     prompt_single_call: str | None = _prompt("prunerag/single_call", "aggregator")
+
+
+class ParContext(Context):
+    """PAR-RAG: plan, act and review."""
+
+    method = "parrag"
+    paper: ClassVar[dict[str, Any]] = {"revision": "replace"}
+    paper_retriever = "dense"
+
+    top_k: int = Field(default=10, ge=1, le=100, title="Top k", description="Passages a search returns.")
+    retriever: Literal["hybrid", "dense", "sparse", "paper"] = Field(
+        default="dense",
+        title="Retriever",
+        description="Half of the store that a step searches first; re-retrieval after a rejection is always sparse.",
+    )
+    threshold: float = Field(
+        default=0.65,
+        ge=0.0,
+        le=1.0,
+        title="Confidence threshold",
+        description="A step's answer is accepted when its confidence C is at least this (C_t).",
+    )
+    gamma: float = Field(
+        default=1.5,
+        gt=0.0,
+        le=10.0,
+        title="Gamma",
+        description="Steepness of the weight of accuracy over the hop count.",
+    )
+    h0: float = Field(
+        default=3.5,
+        gt=0.0,
+        le=10.0,
+        title="h0",
+        description="Hop count at which accuracy and credibility weigh the same.",
+    )
+    hop_count: int | None = Field(
+        default=None, ge=1, le=4, title="Hop count", description="Instead of the predicted one (Table 4)."
+    )
+    exemplars: Literal["complexity", "similarity", "none"] = Field(
+        default="complexity",
+        title="Exemplars",
+        description="How the plan's exemplar is chosen: by hop count, then similarity; by similarity; none (Fig. 4).",
+    )
+    exemplar_count: int = Field(
+        default=1, ge=1, le=5, title="Exemplar count", description="Exemplars that the plan is written after."
+    )
+    max_steps: int = Field(default=6, ge=1, le=12, title="Plan length", description="Steps of a plan at most.")
+    revision: Literal["better", "replace"] = Field(
+        default="better",
+        title="Revision",
+        description="`better` reviews the second answer too and keeps the better one; `replace` is Algorithm 1.",
+    )
+    ablate: list[Literal["plan", "review"]] = Field(
+        default_factory=list,
+        title="Ablations",
+        description="`plan`: the question is the only step. `review`: every answer is accepted.",
+    )
+    prompt_planner: str | None = _prompt("parrag/planner", "planner")
+    prompt_actor: str | None = _prompt("parrag/actor", "actor", "reviser")
+    prompt_actor_trajectory: str | None = _prompt("parrag/actor_trajectory", "actor")
+    prompt_accuracy: str | None = _prompt("parrag/accuracy", "accuracy_judge")
+    prompt_attribution: str | None = _prompt("parrag/attribution", "attribution_judge")
+    prompt_refiner: str | None = _prompt("parrag/refiner", "refiner")
+    prompt_answer: str | None = _prompt("parrag/answer", "generator")
 
 
 class PrismContext(Context):

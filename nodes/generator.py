@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -15,10 +15,20 @@ from nodes.rendering import passage_block, plain, quoted, sentence_block
 from nodes.state import Node, RunError, SentenceRef, State, Status
 from nodes.steps import step
 
-__all__ = ["ABSTENTIONS", "Answer", "generator", "read_answer"]
+__all__ = ["ABSTENTIONS", "Answer", "generator", "is_abstention", "passages_or_sentences", "read_answer"]
 
 ABSTENTIONS = frozenset(
-    {"", "not answerable", "unanswerable", "not answerable from the evidence", "cannot be determined", "unknown", "n/a"}
+    {
+        "",
+        "not answerable",
+        "unanswerable",
+        "not answerable from the evidence",
+        "cannot be determined",
+        "unknown",
+        "n/a",
+        "i don't know",
+        "i do not know",
+    }
 )
 """Answers, without case and final full stop, that say that there is none."""
 
@@ -29,22 +39,29 @@ class Answer(BaseModel):
     answer: str = Field(max_length=300)
 
 
-def generator(prompt: str, *, from_evidence: bool = True) -> Node:
+Blocks = Callable[[Any, Any], Awaitable[list[str]]]
+"""What the answer is written from, as blocks of text, best first, by state and context."""
+
+
+async def passages_or_sentences(state: State, context: Any) -> list[str]:
+    """The state's `evidence`: chosen `sentences` where the context says so and there are any, else whole passages."""
+    passages = await fetch(state, [ref["id"] for ref in state["evidence"]])
+    sentences = _sentences(state, context)
+    if not sentences:
+        return [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
+    chosen = {p.id: sorted(i for key, i in sentences if key == p.id and 0 <= i < len(p.sentences)) for p in passages}
+    return [sentence_block(number, p, chosen[p.id]) for number, p in enumerate(passages, start=1) if chosen[p.id]]
+
+
+def generator(prompt: str, *, blocks: Blocks | None = passages_or_sentences) -> Node:
     """A node that writes the answer and ends the run.
 
-    It sees the state's `evidence`: the chosen `sentences` where the context says so and there are any, else whole
-    passages.
-
     Args:
-        prompt: Name of the prompt; it is given `question` and, with evidence, `evidence`.
-        from_evidence: Whether there is evidence to write from at all.
+        prompt: Name of the prompt; it is given `question` and, with blocks, `evidence`.
+        blocks: What the answer is written from; None: from the question alone.
     """
 
-    async def generator(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        sentences = as_refs(state.get("sentences", []))
-        if getattr(runtime.context, "answer_from", "passages") == "passages":
-            sentences = []
-        blocks = await _blocks(state, sentences) if from_evidence else []
+    async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = await ask_model(
             runtime,
             node="generator",
@@ -52,8 +69,8 @@ def generator(prompt: str, *, from_evidence: bool = True) -> Node:
             prompt=prompt,
             values={"question": quoted(state["question"])},
             output=Answer,
-            items=blocks,
-            items_as="evidence" if from_evidence else "",
+            items=await blocks(state, runtime.context) if blocks else [],
+            items_as="evidence" if blocks else "",
             generator=True,
         )
         answer, status = read_answer(asked.value)
@@ -65,17 +82,22 @@ def generator(prompt: str, *, from_evidence: bool = True) -> Node:
             answer=answer,
             verdict=status,
             evidence=[ref["id"] for ref in state["evidence"]],
-            sentences=sentences,
+            sentences=_sentences(state, runtime.context),
             calls=len(asked.calls),
             truncated=asked.truncated,
             fallback=f"{asked.problem}; there is no answer" if asked.problem else "",
         )
-        failed = (
-            {"error": RunError(kind="model_output", message=asked.problem, node="generator")} if asked.problem else {}
-        )
-        return {"answer": answer, "status": status, "trajectory": [row], "ledger": asked.calls, **failed}
+        update: dict[str, Any] = {"answer": answer, "status": status, "trajectory": [row], "ledger": asked.calls}
+        if asked.problem:
+            update["error"] = RunError(kind="model_output", message=asked.problem, node="generator")
+        return update
 
     return generator
+
+
+def _sentences(state: State, context: Any) -> list[SentenceRef]:
+    """The evidence sentences, where the answer is to be written from them."""
+    return as_refs(state["sentences"]) if getattr(context, "answer_from", "passages") == "sentences" else []
 
 
 def read_answer(output: Answer | None) -> tuple[str, Status]:
@@ -83,15 +105,9 @@ def read_answer(output: Answer | None) -> tuple[str, Status]:
     if output is None:
         return "", "failed"
     answer = plain(output.answer)
-    if answer.casefold().rstrip(".") in ABSTENTIONS:
-        return "", "unanswerable"
-    return answer, "answered"
+    return ("", "unanswerable") if is_abstention(answer) else (answer, "answered")
 
 
-async def _blocks(state: State, sentences: Sequence[SentenceRef]) -> list[str]:
-    """The evidence as blocks of text, best first."""
-    passages = await fetch(state, [ref["id"] for ref in state["evidence"]])
-    if not sentences:
-        return [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
-    chosen = {p.id: sorted(i for key, i in sentences if key == p.id and 0 <= i < len(p.sentences)) for p in passages}
-    return [sentence_block(number, p, chosen[p.id]) for number, p in enumerate(passages, start=1) if chosen[p.id]]
+def is_abstention(answer: str) -> bool:
+    """Whether an answer says that there is none."""
+    return answer.casefold().replace("’", "'").rstrip(".") in ABSTENTIONS

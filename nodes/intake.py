@@ -13,7 +13,7 @@ from inference.errors import InputError
 from inference.structured import well_formed
 from nodes.context import Context
 from nodes.passages import index_ref
-from nodes.state import GivenPassage, IndexRef, Node, State
+from nodes.state import GivenPassage, IndexRef, Node
 from prompts.loader import load_prompt
 from stores.given import put_given
 from stores.passages import Passage
@@ -39,7 +39,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         StoreError: The index is missing or does not have a given id.
     """
 
-    async def intake(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def intake(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         question = check_question(state.get("question"))
         given = state.get("contexts")
         context: Context = runtime.context

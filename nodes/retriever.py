@@ -38,7 +38,7 @@ def retriever(
         limit: Passages in the pool at most.
     """
 
-    async def retriever(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def retriever(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         context = runtime.context
         if state["given"]:
             return await _given(state, into)

@@ -1,0 +1,78 @@
+"""PAR-RAG: plan, then act and review. To be read beside Algorithm 1 and Fig. 2."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from nodes.actor import actor
+from nodes.collector import collector, trajectory_blocks
+from nodes.context import ParContext
+from nodes.generator import generator
+from nodes.intake import intake
+from nodes.plan import current_step, is_last
+from nodes.planner import hop_predictor, planner
+from nodes.refiner import refiner
+from nodes.reviewer import accuracy_judge, attribution_judge, reviewer
+from nodes.state import ParState, QuestionInput
+
+__all__ = ["builder"]
+
+
+def after_action(state: ParState, runtime: Runtime[ParContext]) -> list[str]:
+    """Both judges look at an answer from documents at the same time; other answers stand as they are."""
+    plan_step = current_step(state)
+    replaced = len(plan_step["attempts"]) > 1 and runtime.context.revision == "replace"
+    if "review" in runtime.context.ablate or plan_step["action"] == "Answer" or replaced:
+        return [_next(state)]
+    return ["accuracy", "attribution"]
+
+
+def after_review(state: ParState, runtime: Runtime[ParContext]) -> str:
+    """One retry with sparse retrieval for an answer below the threshold."""
+    attempts = current_step(state)["attempts"]
+    rejected = (attempts[-1]["confidence"] or 0.0) < runtime.context.threshold
+    return "rejected" if rejected and len(attempts) == 1 else _next(state)
+
+
+def _next(state: ParState) -> str:
+    """All steps of the plan are run (the printed loop leaves the last one out)."""
+    return "all steps done" if is_last(state) else "next step"
+
+
+PROMPTS = ("parrag/actor", "parrag/actor_trajectory")
+
+builder = StateGraph(ParState, context_schema=ParContext, input_schema=QuestionInput)
+builder.add_node("intake", intake(resets=lambda given: {"plan": [], "current": 0, "exemplars": []}))
+builder.add_node("hop_predictor", hop_predictor())
+builder.add_node("planner", planner("parrag/planner"))
+builder.add_node("actor", actor(*PROMPTS))
+builder.add_node("accuracy_judge", accuracy_judge("parrag/accuracy"))
+builder.add_node("attribution_judge", attribution_judge("parrag/attribution"))
+builder.add_node("reviewer", reviewer())
+builder.add_node("reviser", actor(*PROMPTS, mode="sparse"))
+builder.add_node("refiner", refiner("parrag/refiner"))
+builder.add_node("collector", collector())
+builder.add_node("generator", generator("parrag/answer", blocks=trajectory_blocks))
+
+AFTER_ACTION: dict[Hashable, str] = {
+    "accuracy": "accuracy_judge",
+    "attribution": "attribution_judge",
+    "next step": "refiner",
+    "all steps done": "collector",
+}
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "hop_predictor")
+builder.add_edge("hop_predictor", "planner")
+builder.add_edge("planner", "actor")
+builder.add_conditional_edges("actor", after_action, AFTER_ACTION)
+builder.add_edge("accuracy_judge", "reviewer")
+builder.add_edge("attribution_judge", "reviewer")
+AFTER_REVIEW: dict[Hashable, str] = {"rejected": "reviser", "next step": "refiner", "all steps done": "collector"}
+builder.add_conditional_edges("reviewer", after_review, AFTER_REVIEW)
+builder.add_conditional_edges("reviser", after_action, AFTER_ACTION)
+builder.add_edge("refiner", "actor")
+builder.add_edge("collector", "generator")
+builder.add_edge("generator", END)

@@ -1,0 +1,138 @@
+"""Reviewer: dual verification of a step's answer (PAR-RAG, Sec. 3.4)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from nodes.context import ParContext
+from nodes.model import ask_model
+from nodes.passages import fetch
+from nodes.plan import current_step, step_id, with_step
+from nodes.rendering import passage_block, quoted
+from nodes.state import Judgement, Node, ParState
+from nodes.steps import step
+
+__all__ = ["CREDIBILITY", "accuracy_judge", "attribution_judge", "review_id", "reviewer"]
+
+CREDIBILITY = {"contradictory": 0.0, "extrapolatory": 0.5, "attributable": 1.0}
+"""F by AttrScore's label (Eq. 8)."""
+
+
+class Accuracy(BaseModel):
+    """Output of the accuracy judge."""
+
+    score: float = Field(ge=0.0, le=1.0)
+
+
+class Attribution(BaseModel):
+    """Output of the attribution judge."""
+
+    label: Literal["contradictory", "extrapolatory", "attributable"]
+
+
+def review_id(state: ParState) -> str:
+    """Id of the review of the latest answer."""
+    again = len(current_step(state)["attempts"]) > 1
+    return f"{step_id(state)}/revision/review" if again else f"{step_id(state)}/review"
+
+
+def accuracy_judge(prompt: str) -> Node:
+    """A node that has the model score how accurate the latest answer is, from 0 to 1 (Eq. 7).
+
+    An empty answer is not asked about: it scores 0. So does one whose score can't be read, and the review says so.
+
+    Args:
+        prompt: Name of the prompt; it is given `question`, `answer` and `documents`.
+    """
+
+    async def accuracy_judge(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
+        if not current_step(state)["attempts"][-1]["answer"]:
+            return {"accuracy": Judgement(value=0.0, label="", problem="")}
+        asked = await _ask(state, runtime, "accuracy_judge", prompt, Accuracy)
+        value = round(asked.value.score, 4) if asked.value else 0.0
+        return {"accuracy": Judgement(value=value, label="", problem=asked.problem), "ledger": asked.calls}
+
+    return accuracy_judge
+
+
+def attribution_judge(prompt: str) -> Node:
+    """A node that says whether the cited passages bear the latest answer out (Eq. 8).
+
+    An empty answer is not asked about: it counts as contradictory. A label that can't be read counts as extrapolatory,
+    and the review says so.
+
+    Args:
+        prompt: Name of the prompt; it is given `question`, `answer` and `documents`.
+    """
+
+    async def attribution_judge(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
+        if not current_step(state)["attempts"][-1]["answer"]:
+            return {"attribution": Judgement(value=0.0, label="contradictory", problem="")}
+        asked = await _ask(state, runtime, "attribution_judge", prompt, Attribution)
+        label = asked.value.label if asked.value else "extrapolatory"
+        judged = Judgement(value=CREDIBILITY[label], label=label, problem=asked.problem)
+        return {"attribution": judged, "ledger": asked.calls}
+
+    return attribution_judge
+
+
+async def _ask(state: ParState, runtime: Runtime[Any], node: str, prompt: str, output: Any) -> Any:
+    plan_step = current_step(state)
+    attempt = plan_step["attempts"][-1]
+    passages = await fetch(state, attempt["cited"])
+    return await ask_model(
+        runtime,
+        node=node,
+        step=review_id(state),
+        prompt=prompt,
+        values={"question": quoted(plan_step["asked"]), "answer": quoted(attempt["answer"])},
+        output=output,
+        items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
+        items_as="documents",
+    )
+
+
+def reviewer() -> Node:
+    """A node that weighs both scores by the hop count (Eq. 10) and accepts or rejects (Eq. 11).
+
+    Of two answers the one with the higher confidence is chosen; the first, where they are equal.
+    """
+
+    async def reviewer(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: ParContext = runtime.context
+        plan_step = current_step(state)
+        accuracy, attribution, alpha = state["accuracy"], state["attribution"], state["alpha"]
+        confidence = round(accuracy["value"] * alpha + attribution["value"] * (1 - alpha), 4)
+        attempts = list(plan_step["attempts"])
+        attempts[-1] = {
+            **attempts[-1],
+            "accuracy": accuracy["value"],
+            "attribution": attribution["label"],
+            "credibility": attribution["value"],
+            "confidence": confidence,
+        }
+        scores = [attempt["confidence"] or 0.0 for attempt in attempts]
+        at = review_id(state)
+        problems = "; ".join(filter(None, [accuracy["problem"], attribution["problem"]]))
+        row = step(
+            at,
+            "verify",
+            "reviewer",
+            parent=at.rpartition("/")[0],
+            question=plan_step["asked"],
+            answer=f"accuracy {accuracy['value']:.2f}, {attribution['label']}, weight of accuracy {alpha:.2f}",
+            verdict="accepted" if confidence >= context.threshold else "rejected",
+            score=confidence,
+            evidence=attempts[-1]["cited"],
+            calls=sum(call["step"] == at and call["kind"] == "model" for call in state["ledger"]),
+            fallback=f"{problems}; the cautious value was taken" if problems else "",
+        )
+        return {
+            **with_step(state, {**plan_step, "attempts": attempts, "chosen": scores.index(max(scores))}),
+            "trajectory": [row],
+        }
+
+    return reviewer

@@ -1,0 +1,290 @@
+"""PAR-RAG as a whole, played by a scripted model behind real HTTP."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hopgraph import load
+from inference.ledger import cost_of
+from nodes.actor import read_citations
+from tests.scripted import Request
+
+QUESTION = "Where was the director of Alpha born?"
+CONTEXTS = [
+    {"title": "Alpha", "text": "Alpha is a film by Ann Lee."},
+    {"title": "Ann Lee", "text": "Ann Lee was born in Paris."},
+    {"title": "Noise", "text": "Bananas are yellow."},
+]
+WHO, WHERE = "Who directed Alpha?", "Where was that director born?"
+
+
+def plan(*steps: str | tuple[str, str]):
+    rows = [step if isinstance(step, tuple) else (step, "Retrieve") for step in steps]
+    return {"steps": [{"thought": "Needed.", "question": question, "action": action} for question, action in rows]}
+
+
+def play(**lines):
+    """A script: an object, or a list of objects of which the last is repeated, by node."""
+    said = {node: iter(replies[:-1]) for node, replies in lines.items() if isinstance(replies, list)}
+
+    def script(request: Request):
+        reply = lines[request.node]
+        return next(said[request.node], reply[-1]) if isinstance(reply, list) else reply
+
+    return script
+
+
+BASE = {
+    "planner": plan(WHO, WHERE),
+    "actor": [{"answer": "Ann Lee [1]"}, {"answer": "Paris [1]"}],
+    "accuracy_judge": {"score": 0.9},
+    "attribution_judge": {"label": "attributable"},
+    "refiner": {"question": "Where was Ann Lee born?"},
+    "generator": {"answer": "Paris"},
+}
+
+
+async def run(**context):
+    settings = {"hop_count": 2, "exemplars": "none", **context}
+    return await load("parrag").ainvoke({"question": QUESTION, "contexts": CONTEXTS}, context=settings)
+
+
+def steps(state):
+    return {step["id"]: step for step in state["trajectory"]}
+
+
+async def test_every_step_is_acted_on_reviewed_and_refined_and_the_last_is_not_left_out(model):
+    server = model(play(**BASE))
+    state = await run()
+    review = {"accuracy_judge", "attribution_judge"}
+    nodes = server.nodes()
+    assert nodes[:2] == ["planner", "actor"]
+    assert set(nodes[2:4]) == review
+    assert nodes[4:6] == ["refiner", "actor"]
+    assert set(nodes[6:8]) == review
+    assert nodes[8:] == ["generator"]
+    assert [attempt["answer"] for row in state["plan"] for attempt in row["attempts"]] == ["Ann Lee", "Paris"]
+    assert state["plan"][1]["asked"] == "Where was Ann Lee born?"
+    assert state["answer"] == "Paris"
+    final = server.requests[-1].prompt
+    assert "Question: Where was Ann Lee born?\nAnswer: Paris" in final
+    assert "Question: Who directed Alpha?\nAnswer: Ann Lee" in final
+
+
+async def test_both_scores_alpha_and_c_are_in_the_state_of_every_step(model):
+    model(play(**BASE | {"accuracy_judge": {"score": 0.6}, "attribution_judge": {"label": "extrapolatory"}}))
+    state = await run(threshold=0.5)
+    alpha = 1 / (1 + math.exp(1.5 * (2 - 3.5)))
+    assert state["alpha"] == pytest.approx(alpha, abs=1e-4)
+    for row in state["plan"]:
+        attempt = row["attempts"][0]
+        assert attempt["accuracy"] == 0.6
+        assert attempt["credibility"] == 0.5
+        assert attempt["confidence"] == pytest.approx(0.6 * alpha + 0.5 * (1 - alpha), abs=1e-3)
+
+
+@pytest.mark.parametrize(("hops", "alpha"), [(1, 0.977), (2, 0.905), (3, 0.679), (4, 0.321)])
+async def test_alpha_falls_with_the_hop_count(model, hops, alpha):
+    model(play(**BASE))
+    assert (await run(hop_count=hops))["alpha"] == pytest.approx(alpha, abs=5e-4)
+
+
+async def test_a_rejected_answer_is_searched_for_again_and_the_better_one_counts(model):
+    server = model(
+        play(
+            **BASE
+            | {
+                "planner": plan(WHO),
+                "actor": {"answer": "Bob [3]"},
+                "reviser": {"answer": "Ann Lee [1]"},
+                "accuracy_judge": [{"score": 0.1}, {"score": 0.9}],
+            }
+        )
+    )
+    state = await run()
+    assert [attempt["answer"] for attempt in state["plan"][0]["attempts"]] == ["Bob", "Ann Lee"]
+    assert state["plan"][0]["chosen"] == 1
+    assert server.nodes().count("accuracy_judge") == 2
+    assert "Answer: Ann Lee" in server.requests[-1].prompt
+    assert steps(state)["root/1/review"]["verdict"] == "rejected"
+    assert steps(state)["root/1/revision/review"]["verdict"] == "accepted"
+    assert cost_of(state["ledger"])["searches"] == 2
+
+
+async def test_a_second_answer_that_is_worse_does_not_count(model):
+    server = model(
+        play(
+            **BASE
+            | {
+                "planner": plan(WHO),
+                "actor": {"answer": "Ann Lee [1]"},
+                "reviser": {"answer": "Bob [3]"},
+                "accuracy_judge": [{"score": 0.5}, {"score": 0.1}],
+            }
+        )
+    )
+    state = await run()
+    assert state["plan"][0]["chosen"] == 0
+    assert "Answer: Ann Lee" in server.requests[-1].prompt
+
+
+async def test_replace_takes_the_second_answer_unseen(model):
+    server = model(
+        play(
+            **BASE
+            | {
+                "planner": plan(WHO),
+                "actor": {"answer": "Ann Lee [1]"},
+                "reviser": {"answer": "Bob [3]"},
+                "accuracy_judge": {"score": 0.1},
+            }
+        )
+    )
+    state = await run(revision="replace")
+    assert state["plan"][0]["chosen"] == 1
+    assert server.nodes().count("accuracy_judge") == 1
+
+
+async def test_an_answer_without_citation_is_flagged_and_reviewed_against_all_that_was_retrieved(model):
+    server = model(play(**BASE | {"planner": plan(WHO), "actor": {"answer": "Ann Lee"}}))
+    state = await run()
+    attempt = state["plan"][0]["attempts"][0]
+    assert attempt["uncited"]
+    assert len(attempt["cited"]) == 3
+    assert steps(state)["root/1"]["verdict"] == "cites nothing"
+    judge = next(request for request in server.requests if request.node == "accuracy_judge")
+    assert "Bananas" in judge.prompt
+
+
+async def test_the_judges_see_the_cited_passages_only(model):
+    server = model(play(**BASE | {"planner": plan(WHO), "actor": {"answer": "Ann Lee [1]"}}))
+    await run()
+    for node in ("accuracy_judge", "attribution_judge"):
+        prompt = next(request for request in server.requests if request.node == node).prompt
+        assert "Alpha is a film by Ann Lee." in prompt
+        assert "Bananas" not in prompt
+
+
+async def test_an_empty_answer_is_rejected_without_asking_the_judges(model):
+    server = model(
+        play(
+            **BASE | {"planner": plan(WHO), "actor": {"answer": "I don’t know."}, "reviser": {"answer": "Ann Lee [1]"}}
+        )
+    )
+    state = await run()
+    assert state["plan"][0]["attempts"][0]["confidence"] == 0.0
+    assert server.nodes().count("accuracy_judge") == 1
+    assert state["plan"][0]["chosen"] == 1
+
+
+async def test_a_step_that_answers_searches_nothing_and_sees_the_trajectory(model):
+    server = model(
+        play(
+            **BASE
+            | {
+                "planner": plan(WHO, ("Which city is it?", "Answer")),
+                "actor": [{"answer": "Ann Lee [1]"}, {"answer": "Paris"}],
+                "refiner": {"question": "Which city is it?"},
+            }
+        )
+    )
+    state = await run()
+    assert cost_of(state["ledger"])["searches"] == 1
+    last = [request for request in server.requests if request.node == "actor"][-1]
+    assert "Answer: Ann Lee" in last.prompt
+    assert "<passage" not in last.prompt.partition("# user")[2]
+    assert server.nodes().count("accuracy_judge") == 1
+    assert state["plan"][1]["attempts"][0]["answer"] == "Paris"
+
+
+@pytest.mark.parametrize(
+    "bad", ["no plan", '{"steps": []}', '{"steps": [{"thought": ""', '{"steps": [{"question": 1}]}']
+)
+async def test_a_plan_that_does_not_parse_becomes_the_question_itself(model, bad):
+    server = model(play(**BASE | {"planner": bad}))
+    state = await run()
+    assert [row["question"] for row in state["plan"]] == [QUESTION]
+    assert "the question is the only step" in steps(state)["root/planner"]["fallback"]
+    assert server.nodes()[:2] == ["planner", "planner"]
+    assert state["status"] == "answered"
+
+
+async def test_judges_that_cannot_be_read_are_cautious_and_say_so(model):
+    model(
+        play(
+            **BASE
+            | {
+                "planner": plan(WHO),
+                "accuracy_judge": "good",
+                "attribution_judge": "yes",
+                "reviser": {"answer": "x [1]"},
+            }
+        )
+    )
+    state = await run()
+    attempt = state["plan"][0]["attempts"][0]
+    assert (attempt["accuracy"], attempt["credibility"]) == (0.0, 0.5)
+    assert "the cautious value was taken" in steps(state)["root/1/review"]["fallback"]
+
+
+async def test_a_refinement_that_cannot_be_read_keeps_the_plan_s_question(model):
+    model(play(**BASE | {"refiner": "nonsense"}))
+    state = await run()
+    assert state["plan"][1]["asked"] == WHERE
+    assert "the plan's question stays" in steps(state)["root/2/question"]["fallback"]
+
+
+async def test_without_a_plan_the_question_is_the_only_step(model):
+    server = model(play(**BASE))
+    state = await run(ablate=["plan"])
+    assert "planner" not in server.nodes()
+    assert "refiner" not in server.nodes()
+    assert [row["question"] for row in state["plan"]] == [QUESTION]
+
+
+async def test_without_review_every_answer_is_accepted(model):
+    server = model(play(**BASE))
+    state = await run(ablate=["review"])
+    assert server.nodes() == ["planner", "actor", "refiner", "actor", "generator"]
+    assert all(row["attempts"][0]["confidence"] is None for row in state["plan"])
+
+
+async def test_the_evidence_is_what_the_chosen_answers_cite(model):
+    model(play(**BASE))
+    state = await run()
+    assert [ref["title"] for ref in state["evidence"]] == ["Alpha", "Ann Lee"]
+
+
+async def test_the_plan_is_written_after_an_exemplar_of_the_hop_count(model):
+    server = model(play(**BASE))
+    state = await run(exemplars="complexity", hop_count=3)
+    assert len(state["exemplars"]) == 1
+    assert "Example question:" in server.requests[0].prompt
+
+
+async def test_hops_are_predicted_when_they_are_not_given(model):
+    model(play(**BASE))
+    state = await run(hop_count=None)
+    assert state["hops"] in (1, 2, 3, 4)
+    assert steps(state)["root/hop_predictor"]["score"] is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "cited"),
+    [
+        ("Paris [1]", "Paris", ["a"]),
+        ("Paris [1] and Rome [3].", "Paris and Rome.", ["a", "c"]),
+        ("Paris [1, 3]", "Paris", ["a", "c"]),
+        ("Paris[2][1][2]", "Paris", ["b", "a"]),
+        ("[2] Paris", "Paris", ["b"]),
+        ("Paris [4] [0]", "Paris", []),
+        ("Paris [citation needed]", "Paris [citation needed]", []),
+        ("1984", "1984", []),
+        ("", "", []),
+    ],
+)
+def test_citations_are_read_and_taken_out(text, answer, cited):
+    documents = [{"id": key} for key in "abc"]
+    assert read_citations(text, documents) == (answer, cited)
