@@ -316,10 +316,15 @@ async def test_the_pause_that_a_server_asks_for_is_kept(serve):
 
 
 async def test_the_pause_may_be_given_as_a_date(serve):
-    server = serve(lambda _: Raw(503, "{}", headers={"Retry-After": formatdate(time.time() + 4, usegmt=True)}))
+    arrived = threading.Event()
+
+    def script(_: Request) -> Raw:
+        arrived.set()
+        return Raw(503, "{}", headers={"Retry-After": formatdate(time.time() + 4, usegmt=True)})
+
+    server = serve(script)
     asking = asyncio.create_task(ask(server, llm_retries=1))
-    while not server.requests:
-        await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(arrived.wait, 10)
     await asyncio.sleep(0.5)  # without the date the second request comes after 0.02 s at most
     assert len(server.requests) == 1
     assert not asking.done()
