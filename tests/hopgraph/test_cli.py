@@ -59,7 +59,9 @@ def test_help_lists_the_commands():
 @pytest.mark.parametrize("method", METHODS)
 def test_json_is_one_object_on_stdout_and_nothing_else_there(hopgraph, model, contexts, method):
     model(answer)
-    code, out, err = hopgraph("ask", "Where was the director of X born?", "-m", method, "--contexts", contexts, "--json")
+    code, out, err = hopgraph(
+        "ask", "Where was the director of X born?", "-m", method, "--contexts", contexts, "--json"
+    )
     result = json.loads(out)
     assert code == 0
     assert result["answer"] == "Paris"
@@ -96,7 +98,17 @@ def test_an_unanswerable_question_is_an_answer(hopgraph, model, contexts):
 
 def test_a_thread_given_twice_is_shown_and_not_run_again(hopgraph, model, contexts):
     server = model(answer)
-    words = ("ask", "Where was the director of X born?", "-m", "prism", "--contexts", contexts, "--thread", "t", "--json")
+    words = (
+        "ask",
+        "Where was the director of X born?",
+        "-m",
+        "prism",
+        "--contexts",
+        contexts,
+        "--thread",
+        "t",
+        "--json",
+    )
     first = hopgraph(*words)
     assert hopgraph(*words)[1] == first[1]
     assert hopgraph("resume", "t", "--json")[1] == first[1]
