@@ -25,7 +25,7 @@ _CITATION = re.compile(r"\s*[\[［]\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*[\]］]"
 class CitedAnswer(BaseModel):
     """Output of the actor: an answer with citations such as [2]."""
 
-    answer: str = Field(max_length=600)
+    answer: str = Field(max_length=300)
 
 
 def actor(prompt: str, from_trajectory: str, *, mode: Literal["sparse"] | None = None) -> Node:

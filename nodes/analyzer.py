@@ -20,7 +20,7 @@ MAX_SUBQUESTIONS = 8
 class Subquestions(BaseModel):
     """Output of the analyzer."""
 
-    subquestions: list[Annotated[str, Field(max_length=400)]] = Field(max_length=MAX_SUBQUESTIONS)
+    subquestions: list[Annotated[str, Field(max_length=200)]] = Field(max_length=MAX_SUBQUESTIONS)
 
 
 def analyzer(prompt: str) -> Node:

@@ -23,7 +23,7 @@ __all__ = ["aggregator", "backtracer", "conclude", "next_to_resolve", "summarize
 class Summary(BaseModel):
     """Output of the summarizer."""
 
-    summary: str = Field(max_length=2000)
+    summary: str = Field(max_length=800)
 
 
 def next_to_resolve(tree: Sequence[TreeNode], context: PruneContext) -> list[TreeNode]:

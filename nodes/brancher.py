@@ -20,7 +20,7 @@ __all__ = ["brancher", "extractor"]
 class Entities(BaseModel):
     """Output of the extractor."""
 
-    entities: list[Annotated[str, Field(max_length=200)]] = Field(max_length=4)
+    entities: list[Annotated[str, Field(max_length=100)]] = Field(max_length=4)
 
 
 def brancher() -> Node:

@@ -20,7 +20,7 @@ from nodes.steps import step
 __all__ = ["decomposer", "gated", "open_branches"]
 
 BranchKind = Literal["answer", "query", "entity"]
-_Text = Annotated[str, Field(max_length=400)]
+_Text = Annotated[str, Field(max_length=200)]
 _CHOICES = {
     "answer": '{"type": "answer", "answer": "..."} if the passages suffice to answer the query',
     "query": '{"type": "query", "queries": [SLOTS]} if the query can be split into NUMBER simpler queries',
@@ -116,7 +116,7 @@ def decomposer(prompt: str) -> Node:
 
 class _AnswerBranch(BaseModel):
     type: Literal["answer"]
-    answer: str = Field(max_length=300)
+    answer: str = Field(max_length=200)
 
 
 @lru_cache(maxsize=32)

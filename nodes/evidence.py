@@ -101,7 +101,7 @@ def evidence_step(
         "judge",
         node,
         question=state["question"],
-        answer=f"{len(now)} sentences" + (f" ({', '.join(changes)})" if old and changes else ""),
+        answer=f"{len(now)} sentence{'s' * (len(now) != 1)}" + (f" ({', '.join(changes)})" if old and changes else ""),
         verdict="changed" if changes else "unchanged",
         evidence=list(dict.fromkeys(key for key, _ in now)),
         sentences=now,

@@ -36,7 +36,7 @@ ABSTENTIONS = frozenset(
 class Answer(BaseModel):
     """Output of the generator."""
 
-    answer: str = Field(max_length=300)
+    answer: str = Field(max_length=200)
 
 
 Blocks = Callable[[Any, Any], Awaitable[list[str]]]

@@ -6,23 +6,23 @@ import asyncio
 import math
 from typing import Annotated, Any, Literal
 
-from inference.hops import predict_hops
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
-from stores.exemplars import Exemplar, choose_exemplars
 
+from inference.hops import predict_hops
 from nodes.context import ParContext
 from nodes.model import ask_model
 from nodes.rendering import plain, quoted
 from nodes.state import Node, ParState, PlanStep
 from nodes.steps import step
+from stores.exemplars import Exemplar, choose_exemplars
 
 __all__ = ["hop_predictor", "planner"]
 
 
 class _PlanStep(BaseModel):
-    thought: Annotated[str, Field(max_length=400)]
-    question: Annotated[str, Field(max_length=400)]
+    thought: Annotated[str, Field(max_length=200)]
+    question: Annotated[str, Field(max_length=200)]
     action: Literal["Retrieve", "Answer"]
 
 

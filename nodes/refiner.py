@@ -19,7 +19,7 @@ __all__ = ["refiner"]
 class RefinedQuestion(BaseModel):
     """Output of the refiner."""
 
-    question: str = Field(max_length=400)
+    question: str = Field(max_length=200)
 
 
 def refiner(prompt: str) -> Node:

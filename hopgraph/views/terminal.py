@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["print_result", "render_result"]
 
 MAX_TITLES = 6
+MAX_EVIDENCE = 6
 NAMELESS = frozenset({"analyzer", "guess", "selector", "adder", "merger", "generator"})
 """Nodes that always work on the question itself: repeating it would only hide the rest."""
 _MARKS = {"answered": "green", "unanswerable": "yellow", "failed": "red"}
@@ -62,8 +63,11 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> Tree:
         line.append(f"  {step['score']:.2f}", style="magenta")
     if step["verdict"] and step["kind"] in ("answer", "decompose", "verify") and step["verdict"] not in _MARKS:
         line.append(f"  {plain(step['verdict'])}", style="green" if step["verdict"] == "accepted" else "yellow")
+    rows = [text for row in step["answer"].splitlines() if (text := plain(row))]
+    if len(rows) == 1 and step["node"] in NAMELESS:
+        line.append(f"  {rows.pop()}")
     branch = tree.add(line)
-    for row in filter(None, (plain(row) for row in step["answer"].splitlines())):
+    for row in rows:
         branch.add(Text(row))
     if step["searches"] or step["kind"] == "retrieve":
         branch.add(Text(_titles(step["evidence"], passages), style="dim"))
@@ -99,7 +103,7 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
     for key, index in last["sentences"] if last else []:
         chosen.setdefault(key, []).append(index)
     rows: list[RenderableType] = [Text("evidence", style="bold")]
-    for number, key in enumerate(result["evidence"], start=1):
+    for number, key in enumerate(result["evidence"][:MAX_EVIDENCE], start=1):
         passage = passages.get(key)
         title = (plain(passage.title) if passage else "") or key
         rows.append(Text.assemble(f"{number}. ", (title, "bold"), (f"  {key}", "dim")))
@@ -107,6 +111,8 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
             text = " ".join(passage.sentences[i] for i in chosen.get(key, []) if i < len(passage.sentences))
             shown = plain(text or passage.text)
             rows.append(Padding(Text(shown if len(shown) <= 300 else shown[:299] + "…", style="dim"), (0, 0, 0, 3)))
+    if (more := len(result["evidence"]) - MAX_EVIDENCE) > 0:
+        rows.append(Text(f"and {more} more", style="dim"))
     return Group(*rows)
 
 
