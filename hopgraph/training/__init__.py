@@ -1,0 +1,1 @@
+"""Training of the small models that the methods use. Only this folder needs torch (`pip install hopgraph[train]`)."""

