@@ -79,7 +79,8 @@ async def choose_sentences(
     )
     if asked.value is None:
         return Chosen(None, pool, asked.problem, asked.calls, asked.truncated)
-    refs, rejected = labels.refs(asked.value.evidence)
+    shown = Labels(pool[: len(pool) - asked.truncated]) if whole_pool else labels
+    refs, rejected = shown.refs(asked.value.evidence)
     problem = f"rejected, not in the pool: {', '.join(rejected[:10])}" if rejected else ""
     return Chosen(refs, pool, problem, asked.calls, asked.truncated)
 

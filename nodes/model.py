@@ -12,6 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from langgraph.config import get_config
@@ -26,6 +27,7 @@ from inference.ledger import Call
 from inference.settings import get_settings
 from inference.structured import BadOutput, field_logprobs, parse_output
 from nodes.context import Context
+from nodes.rendering import quoted
 from prompts.loader import Prompt, load_prompt
 
 __all__ = ["Asked", "ask_model", "open_endpoint", "output_schema", "place", "thread_id"]
@@ -178,8 +180,9 @@ def output_schema(output: type[BaseModel]) -> Mapping[str, Any]:
 
 
 async def open_endpoint(model: str | None) -> Endpoint:
-    """The endpoint; an embedded server may have to be started, which must not block the loop."""
+    """The endpoint. Its client's imports, and the start of an embedded server, must not block the loop."""
     settings = get_settings()
+    await asyncio.to_thread(import_module, "langchain_openai")
     if settings.llm_url is None:
         from inference.embedded import ensure_server
 
@@ -225,16 +228,22 @@ def _read(raw: _Raw, output: type[Output]) -> tuple[Output | None, str]:
 async def _repair(request: _Request, raw: _Raw, problem: str) -> _Raw | None:
     """Ask once more, saying what was wrong. None if that does not fit the model's context."""
     text = await asyncio.to_thread(load_prompt, _REPAIR)
-    reply = raw["text"].strip()[:_QUOTED_REPLY]
-    messages = [
-        *request.messages,
-        *([Message("assistant", reply)] if reply else []),
-        *text.render({"problem": problem[:500]}),
-    ]
+    # Chat templates want user and assistant by turns, so an empty reply is shown as such.
+    reply = raw["text"].strip()[:_QUOTED_REPLY] or "(empty)"
+    messages = [*request.messages, Message("assistant", reply), *text.render({"problem": quoted(problem[:500])})]
     if not await request.endpoint.fits(messages, request.context.max_tokens):
         return None
-    call = {**request.call, "id": f"{request.call['id']}r", "repair": True}
-    return await _ask(replace(request, messages=messages, call=Call(**call)))  # type: ignore[typeddict-item]
+    call: Call = {
+        **request.call,
+        "id": f"{request.call['id']}r",
+        "prompt": _REPAIR,
+        "prompt_hash": text.hash,
+        "repair": True,
+    }
+    try:
+        return await _ask(replace(request, messages=messages, call=call))
+    except PromptTooLong:
+        return None
 
 
 async def _send(request: _Request) -> _Raw:
@@ -250,7 +259,7 @@ async def _send(request: _Request) -> _Raw:
     )
     if request.score and reply.text and not reply.tokens:
         raise EndpointError(
-            f"{request.endpoint.url} gives no log-probabilities, and {request.context.method} needs them",
+            f"{request.endpoint.shown} gives no log-probabilities, and {request.context.method} needs them",
             hint="use a server that gives them (vLLM and llama.cpp do), or leave out what needs them (`ablate`)",
         )
     call: Call = {

@@ -140,7 +140,7 @@ async def _probe() -> list[Finding]:
         Finding(
             "endpoint",
             "ok" if context else "note",
-            f"{kind} at {endpoint.url}{embedded}, model {model}, {length}",
+            f"{kind} at {endpoint.shown}{embedded}, model {model}, {length}",
             "" if context else "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted",
         )
     ]
