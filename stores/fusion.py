@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 __all__ = ["RRF_K", "fuse"]
 
-RRF_K = 3
+RRF_K = 2
 """How little the first ranks differ. The paper's 60 suits dozens of rankings, where agreement counts; of two, one that
-is sure must be able to carry a passage alone. `benchmarks/recall.py`: 2 to 5 are alike on every set, 60 is worse on
-every set."""
+is sure must be able to carry a passage alone. On the sets of `benchmarks/recall.py` 1 to 3 are alike, and 60 is
+worse on each."""
 
 
-def fuse(rankings: Sequence[Sequence[int]], weights: Sequence[float]) -> list[tuple[int, float]]:
+def fuse(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
     """Rows of all rankings with their fused scores, best first.
 
-    A row's score is the sum of weight / (RRF_K + rank) over the rankings that have it, ranks from 1. Ties go to the row
+    A row's score is the sum of 1 / (RRF_K + rank) over the rankings that have it, ranks from 1. Ties go to the row
     with the better single rank, then to the lower row, so that equal input gives equal output.
     """
     scores: dict[int, float] = {}
     best: dict[int, int] = {}
-    for ranking, weight in zip(rankings, weights, strict=True):
+    for ranking in rankings:
         for rank, row in enumerate(ranking, start=1):
-            scores[row] = scores.get(row, 0.0) + weight / (RRF_K + rank)
+            scores[row] = scores.get(row, 0.0) + 1 / (RRF_K + rank)
             best[row] = min(best.get(row, rank), rank)
     return sorted(scores.items(), key=lambda item: (-item[1], best[item[0]], item[0]))

@@ -28,7 +28,6 @@ Mode = Literal["hybrid", "dense", "sparse"]
 
 DEPTH = 50
 """Candidates that each half gives to the fusion, at least."""
-DENSE_WEIGHT, SPARSE_WEIGHT = 1.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Index:
         dense, dense_scores = self._nearest(vector, depth) if mode != "sparse" else ([], [])
         sparse, sparse_scores = self._lexical(query, depth) if mode != "dense" else ([], [])
         if mode == "hybrid":
-            best = fuse([dense, sparse], [DENSE_WEIGHT, SPARSE_WEIGHT])[:k]
+            best = fuse([dense, sparse])[:k]
         else:
             best = list(zip(dense + sparse, dense_scores + sparse_scores, strict=True))
         dense_ranks = {row: rank for rank, row in enumerate(dense, start=1)}
