@@ -23,7 +23,7 @@ __all__ = ["Chosen", "EvidenceLabels", "as_refs", "choose_sentences", "evidence_
 class EvidenceLabels(BaseModel):
     """Output of Selector and Adder: labels of sentences, or numbers of whole passages."""
 
-    evidence: list[Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?$")]] = Field(max_length=64)
+    evidence: list[Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?$")]] = Field(max_length=32)
 
 
 @dataclass(frozen=True)
