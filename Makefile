@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo test test-slow lint lock clean
+.PHONY: setup dev demo test test-slow lint train-hops lock clean
 
 setup: $(VENV)/installed
 
@@ -41,6 +41,13 @@ lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Trains PAR-RAG's hop predictor anew, in an environment of its own because of torch; minutes on a CPU.
+DATA ?= ../shared/data
+train-hops: setup
+	$(PYTHON) -m venv --clear $(VENV)-train
+	$(VENV)-train/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train]'
+	$(VENV)-train/bin/python -m hopgraph.training.hops --data $(DATA)
 
 # Pins everything, with hashes; needs uv (pip install uv).
 lock:
