@@ -83,7 +83,6 @@ def _timed(name: str, call: Callable[[int], Any], count: int) -> float:
 
 def _langchain(index: Index, questions: list[str], vectors: Vectors) -> float:
     """The same passages and vectors in LangChain's own hybrid retriever."""
-    warnings.simplefilter("ignore")
     import chromadb
     from langchain_classic.retrievers import EnsembleRetriever
     from langchain_community.retrievers import BM25Retriever
@@ -107,7 +106,8 @@ def _langchain(index: Index, questions: list[str], vectors: Vectors) -> float:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         settings = chromadb.config.Settings(anonymized_telemetry=False)
         client = chromadb.PersistentClient(path=scratch, settings=settings)
-        store = Chroma(client=client, collection_name="c", embedding_function=Encoded())
+        with warnings.catch_warnings(action="ignore"):
+            store = Chroma(client=client, collection_name="passages", embedding_function=Encoded())
         for start in range(0, len(documents), 5_000):
             part = documents[start : start + 5_000]
             store._collection.add(

@@ -25,7 +25,7 @@ __all__ = ["Dense"]
 COLLECTION = "passages"
 BATCH = 5_000
 """Rows written at once; Chroma takes 5,461 at most."""
-_GRAPH = {"space": "ip", "ef_construction": 200, "max_neighbors": 24, "ef_search": 150}
+_GRAPH = {"space": "ip", "ef_construction": 200, "max_neighbors": 24, "ef_search": 100}
 """Inner product, of which the encoder makes cosine by giving unit vectors. Somewhat wider than Chroma's defaults, which
 miss one in twenty of the nearest."""
 
