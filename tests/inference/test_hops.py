@@ -104,7 +104,7 @@ def test_weights_of_something_else_are_refused(tmp_path, monkeypatch: pytest.Mon
 
     save_weights(tmp_path / "hops.npz", {"hidden": np.zeros((2, 2), np.float32)})
     monkeypatch.setattr(inference.hops, "files", lambda _: tmp_path)
-    inference.hops._weights.cache_clear()
+    inference.hops._head.cache_clear()
     with pytest.raises(StoreError, match=r"lack .*hops_bias"):
         predict_hops(["Who?"])
-    inference.hops._weights.cache_clear()
+    inference.hops._head.cache_clear()

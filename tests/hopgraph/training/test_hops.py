@@ -62,33 +62,33 @@ def test_training_on_a_few_questions_gives_weights_that_the_predictor_runs(
     assert to.stat().st_size < 6_000_000
 
     monkeypatch.setattr(inference.hops, "files", lambda _: tmp_path)
-    inference.hops._weights.cache_clear()
+    inference.hops._head.cache_clear()
     try:
         rows = evaluation_sets(data)["validation"]
         predicted = [prediction.hops for prediction in inference.hops.predict_hops([row.question for row in rows])]
     finally:
-        inference.hops._weights.cache_clear()
+        inference.hops._head.cache_clear()
     assert np.mean([row.hops == hops for row, hops in zip(rows, predicted, strict=True)]) > 0.8
 
 
 @pytest.mark.slow
-def test_numpy_runs_what_torch_trained():
+def test_the_encoders_graph_runs_what_torch_trained():
     torch = pytest.importorskip("torch", reason="training needs torch: pip install 'hopgraph[train]'")
     from hopgraph.training.layers import States, UpperLayers
-    from inference.heads import get_trunk, untrained_layers, upper_layers
+    from inference import heads
 
     torch.manual_seed(0)
     texts = ["Who wrote Emma?", "Where was the author of Ulysses born?"]
-    module = UpperLayers(untrained_layers()).eval()
+    trunk = heads.get_trunk()
+    module = UpperLayers(heads.untrained_layers()).eval()
     with torch.no_grad():
         for parameter in module.parameters():
             parameter += 0.01 * torch.randn_like(parameter)
-        states, real = States(texts, get_trunk()).batch(np.arange(2))
-        theirs = module(states, real).numpy()
+        theirs = module(*States(texts, trunk).batch(np.arange(2))).numpy()
+    upper = heads.UpperLayers(module.arrays())
     for text, expected in zip(texts, theirs, strict=True):
-        ids = get_trunk().pieces(text).ids
-        ours = upper_layers(module.arrays(), get_trunk().states(ids))
-        np.testing.assert_allclose(ours, expected[: len(ids)], atol=0.02)
+        ids = trunk.pieces(text).ids
+        np.testing.assert_allclose(upper.states(trunk.states(ids)), expected[: len(ids)], atol=0.01)
 
 
 @pytest.mark.slow
