@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
-from inference.settings import Settings, get_settings
+from inference.settings import Role, Settings, get_settings
 from inference.structured import Token, well_formed
 
 if TYPE_CHECKING:
@@ -107,19 +107,21 @@ class Endpoint:
         model: Model name, or "" for the only one the server has.
         settings: Time-outs, retries, concurrency, key, further request fields.
         locate: Gives the URL anew when the server can't be reached: an embedded server may have been started again.
+        prefix: What the variables that say all this begin with, for messages.
     """
 
     url: str
     model: str
     settings: Settings
     locate: Callable[[], str] | None = None
+    prefix: str = "HOPGRAPH_LLM"
     _info: ServerInfo | None = field(default=None, init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def __post_init__(self) -> None:
         if not _is_url(self.url):
             raise InputError(
-                f"HOPGRAPH_LLM_URL: not an http(s) URL: {self.shown!r}", hint="for example http://127.0.0.1:8000/v1"
+                f"{self.prefix}_URL: not an http(s) URL: {self.shown!r}", hint="for example http://127.0.0.1:8000/v1"
             )
         if reserved := sorted(_RESERVED & set(self.settings.llm_extra)):
             raise InputError(
@@ -188,7 +190,7 @@ class Endpoint:
         except (ValueError, KeyError, TypeError):
             raise EndpointError(
                 f"{self.shown}/models did not answer like an OpenAI-compatible server",
-                hint="check HOPGRAPH_LLM_URL; it usually ends in /v1",
+                hint=f"check {self.prefix}_URL; it usually ends in /v1",
             ) from None
         row = next((row for row in rows if row["id"] == self.model), rows[0] if rows else {})
         # vLLM gives the length of base models only; an adapter has that of its base.
@@ -227,8 +229,8 @@ class Endpoint:
             models = (await self.describe()).models
             if len(models) != 1:
                 raise InputError(
-                    f"HOPGRAPH_LLM_MODEL is not set; {self.shown} has {len(models)} models: {', '.join(models[:10])}",
-                    hint="name one of them in HOPGRAPH_LLM_MODEL",
+                    f"{self.prefix}_MODEL is not set; {self.shown} has {len(models)} models: {', '.join(models[:10])}",
+                    hint=f"name one of them in {self.prefix}_MODEL",
                 )
             self.model = models[0]
         return self.model
@@ -383,11 +385,11 @@ class Endpoint:
             cause = _root_cause(error)
             return EndpointError(
                 f"can't reach the model's server at {self.shown}: {type(cause).__name__}: {self._clean(cause)}",
-                hint="is it running? `hopgraph doctor` tells more; unset HOPGRAPH_LLM_URL for the embedded model",
+                hint=f"is it running? `hopgraph doctor` tells more; unset {self.prefix}_URL to do without it",
             )
         return EndpointError(
             f"{self.shown} answered with something that is not a chat completion: {self._clean(error)}",
-            hint="check HOPGRAPH_LLM_URL; is there a proxy or another program at this address?",
+            hint=f"check {self.prefix}_URL; is there a proxy or another program at this address?",
         )
 
     def _clean(self, what: object) -> str:
@@ -403,9 +405,9 @@ class Endpoint:
         if status in (400, 413) and _TOO_LONG.search(detail.lower()):
             return PromptTooLong(f"the prompt does not fit the model's context{said}", hint="set HOPGRAPH_LLM_CONTEXT")
         hints = {
-            401: "set HOPGRAPH_LLM_API_KEY",
-            403: "set HOPGRAPH_LLM_API_KEY",
-            404: "check HOPGRAPH_LLM_URL (it usually ends in /v1) and HOPGRAPH_LLM_MODEL",
+            401: f"set {self.prefix}_API_KEY",
+            403: f"set {self.prefix}_API_KEY",
+            404: f"check {self.prefix}_URL (it usually ends in /v1) and {self.prefix}_MODEL",
             429: "the server is rate-limited: lower HOPGRAPH_LLM_CONCURRENCY",
         }
         return EndpointError(
@@ -418,27 +420,35 @@ class Endpoint:
         await self._http.aclose()
 
 
-_endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str], Endpoint]] = {}
+_endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
 
 
-def get_endpoint(url: str | None = None, model: str | None = None) -> Endpoint:
-    """The endpoint of `url` and `model`: one object an event loop. All models of a server share its concurrency limit.
+def get_endpoint(model: str | None = None, role: Role = "llm") -> Endpoint:
+    """The endpoint of a role's server: one object an event loop and model.
 
-    Without a URL here or in HOPGRAPH_LLM_URL the embedded model's server is started, or the one that runs is used.
-    Blocks while that happens: call it in a thread from async code that must not wait. Call it with a running loop.
+    All models of a server share its concurrency limit. Without a URL in HOPGRAPH_LLM_URL or in the role's own variable
+    the embedded model's server is started, or the one that runs is used. Blocks while that happens: call it in a thread
+    from async code that must not wait. Call it with a running loop.
+
+    Args:
+        model: Model name; None for the one that the settings name.
+        role: What it is asked for.
     """
     settings = get_settings()
-    url = url or settings.llm_url
+    url, named, key, own = settings.server(role)
     if url is not None:
-        model = model or settings.llm_model
-    place = ("" if url is None else url.rstrip("/"), model or "")
+        model = model or named
+    prefix = f"HOPGRAPH_{role if own else 'llm'}".upper()
+    place = ("" if url is None else url.rstrip("/"), model or "", prefix)
     for loop in [loop for loop in _endpoints if loop.is_closed()]:
         del _endpoints[loop]
     known = _endpoints.setdefault(asyncio.get_running_loop(), {})
     if place not in known:
         locate = _embedded_url if url is None else None
-        endpoint = Endpoint(place[0] or _embedded_url(), place[1], settings, locate)
-        for (server, _), other in known.items():
+        if own:  # another server's context and key are its own
+            settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
+        endpoint = Endpoint(place[0] or _embedded_url(), place[1], settings, locate, prefix)
+        for (server, *_), other in known.items():
             if server == place[0]:
                 endpoint._slots = other._slots
         known[place] = endpoint

@@ -7,7 +7,7 @@ import re
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -15,7 +15,7 @@ from pydantic_settings.exceptions import SettingsError
 
 from inference.errors import InputError
 
-__all__ = ["Settings", "get_settings"]
+__all__ = ["Role", "Server", "Settings", "get_settings"]
 
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
@@ -24,6 +24,21 @@ def _user_data_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "hopgraph"
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hopgraph"
+
+
+Role = Literal["llm", "generator", "attribution"]
+"""What a model is asked for: everything; answers; whether passages bear an answer out."""
+
+
+class Server(NamedTuple):
+    """Where the model of a role is served."""
+
+    url: str | None
+    """None: the embedded model."""
+    model: str | None
+    key: SecretStr | None
+    own: bool
+    """Whether it is another server than that of everything else."""
 
 
 class Settings(BaseSettings):
@@ -61,6 +76,18 @@ class Settings(BaseSettings):
     llm_extra: dict[str, Any] = Field(default_factory=dict)
     """Further request fields as a JSON object, such as
     {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""
+    generator_url: str | None = None
+    """Base URL of another endpoint, for the calls that write answers. Unset: the same."""
+    generator_model: str | None = None
+    """Model that writes answers. Unset: the same, or the only one that another endpoint serves."""
+    generator_api_key: SecretStr | None = None
+    """Key of that endpoint, if it wants one."""
+    attribution_url: str | None = None
+    """Base URL of an endpoint that serves AttrScore or its like, for PAR-RAG's `attribution=attrscore`."""
+    attribution_model: str | None = None
+    """Model name there. Unset: the only one it serves."""
+    attribution_api_key: SecretStr | None = None
+    """Key of that endpoint, if it wants one."""
     embedded_model: str = "smollm2"
     """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
@@ -82,6 +109,14 @@ class Settings(BaseSettings):
     """Text put before every passage. Unset: what the model is known to ask for."""
     chroma_url: str | None = None
     """A Chroma server, such as http://127.0.0.1:8100. Unset: embedded Chroma."""
+
+    def server(self, role: Role) -> Server:
+        """Where a role's model is served: its own server, or everything's under a name of its own or everything's."""
+        url: str | None = getattr(self, f"{role}_url")
+        model: str | None = getattr(self, f"{role}_model")
+        if url is not None:
+            return Server(url, model, getattr(self, f"{role}_api_key"), own=role != "llm")
+        return Server(self.llm_url, model or self.llm_model, self.llm_api_key, own=False)
 
 
 @lru_cache(maxsize=1)

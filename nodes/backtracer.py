@@ -124,7 +124,7 @@ def aggregator(prompt: str, whole_tree: str) -> Node:
             output=Answer,
             items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
             items_as="documents",
-            generator=True,
+            role="generator",
         )
         answer, status = read_answer(asked.value)
         row = step(

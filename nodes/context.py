@@ -6,6 +6,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from inference.errors import InputError
+from inference.settings import get_settings
+
 __all__ = [
     "Context",
     "NoRetrievalContext",
@@ -89,6 +92,13 @@ class Context(BaseModel):
     def mode(self) -> Retriever:
         """The store's search mode."""
         return self.paper_retriever if self.retriever == "paper" else self.retriever
+
+    def check(self) -> None:
+        """Whether what these settings name is there. A run begins with it.
+
+        Raises:
+            InputError: Something is missing; the message names the setting.
+        """
 
     def prompt_override(self, name: str) -> str | None:
         """The text that this call puts in the place of prompt `name`."""
@@ -214,6 +224,14 @@ class ParContext(Context):
         default=1, ge=1, le=5, title="Exemplar count", description="Exemplars that the plan is written after."
     )
     max_steps: int = Field(default=6, ge=1, le=12, title="Plan length", description="Steps of a plan at most.")
+    attribution: Literal["model", "attrscore"] = Field(
+        default="model",
+        title="Attribution",
+        description=(
+            "Who says whether an answer's passages bear it out: the model, or a scorer such as AttrScore at "
+            "HOPGRAPH_ATTRIBUTION_URL."
+        ),
+    )
     revision: Literal["better", "replace"] = Field(
         default="better",
         title="Revision",
@@ -229,8 +247,19 @@ class ParContext(Context):
     prompt_actor_trajectory: str | None = _prompt("parrag/actor_trajectory", "actor")
     prompt_accuracy: str | None = _prompt("parrag/accuracy", "accuracy_judge")
     prompt_attribution: str | None = _prompt("parrag/attribution", "attribution_judge")
+    prompt_attrscore: str | None = _prompt("parrag/attrscore", "attribution_judge")
     prompt_refiner: str | None = _prompt("parrag/refiner", "refiner")
     prompt_answer: str | None = _prompt("parrag/answer", "generator")
+
+    def check(self) -> None:
+        """A scorer that is asked for has to be named."""
+        settings = get_settings()
+        if self.attribution == "attrscore" and not (settings.attribution_url or settings.attribution_model):
+            raise InputError(
+                "attribution: `attrscore` needs a scorer, and neither HOPGRAPH_ATTRIBUTION_URL nor "
+                "HOPGRAPH_ATTRIBUTION_MODEL names one",
+                hint="serve AttrScore or its like at an OpenAI-compatible endpoint; `attribution=model` does without",
+            )
 
 
 class PrismContext(Context):

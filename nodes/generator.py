@@ -71,7 +71,7 @@ def generator(prompt: str, *, blocks: Blocks | None = passages_or_sentences) -> 
             output=Answer,
             items=await blocks(state, runtime.context) if blocks else [],
             items_as="evidence" if blocks else "",
-            generator=True,
+            role="generator",
         )
         answer, status = read_answer(asked.value)
         row = step(

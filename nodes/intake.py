@@ -45,6 +45,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         context: Context = runtime.context
 
         def check() -> tuple[IndexRef | None, list[str] | None]:
+            context.check()
             for name, text in context.prompt_overrides().items():
                 load_prompt(name, text)
             rows = None if given is None else _check_given(given)

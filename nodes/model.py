@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 from inference.endpoint import Endpoint, Message, ResponseCache, Schema, get_endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.ledger import Call
-from inference.settings import get_settings
+from inference.settings import Role, get_settings
 from inference.structured import BadOutput, field_logprobs, parse_output
 from nodes.context import Context
 from nodes.rendering import quoted
@@ -70,7 +70,7 @@ class _Request:
     messages: list[Message]
     call: Call
     """All but what the reply adds."""
-    schema: Schema
+    schema: Schema | None
     context: Context
     score: tuple[str, ...]
 
@@ -85,8 +85,9 @@ async def ask_model(
     output: type[Output],
     items: Sequence[str] = (),
     items_as: str = "",
-    generator: bool = False,
+    role: Role = "llm",
     score: tuple[str, ...] = (),
+    read: Callable[[str], Output] | None = None,
 ) -> Asked[Output]:
     """Ask the model for an `output`.
 
@@ -100,8 +101,10 @@ async def ask_model(
         items: Blocks of text, best first, that fill the variable `items_as`; the last ones are left out if the prompt
             does not fit the model's context.
         items_as: The variable for `items`.
-        generator: Ask the context's generator model.
+        role: Whose model is asked: the generator's answers, attribution's says what passages bear out.
         score: Path of a field of the output whose token log-probabilities are wanted.
+        read: Reads the output from plain text, for models that were trained to reply with a text of their own: no JSON
+            is asked for, and nothing is repaired. It raises `BadOutput`.
 
     Raises:
         EndpointError: The endpoint can't be used; the run can be resumed.
@@ -110,8 +113,7 @@ async def ask_model(
     """
     context: Context = runtime.context
     text = await asyncio.to_thread(load_prompt, prompt, context.prompt_override(prompt))
-    model = (context.generator_model if generator else None) or context.model
-    endpoint = await open_endpoint(model)
+    endpoint = await open_endpoint(_model_of(context, role), role)
     messages, truncated = await _fit(endpoint, text, values, items, items_as, context.max_tokens)
     superstep, name = place()
     call = Call(
@@ -133,17 +135,18 @@ async def ask_model(
         superstep=superstep,
         task=name,
     )
-    schema = Schema(f"{context.method}__{node}", output_schema(output))
+    schema = None if read else Schema(f"{context.method}__{node}", output_schema(output))
+    parse = read or (lambda text: parse_output(text, output))
     request = _Request(endpoint, messages, call, schema, context, score)
     raw = await _ask(request)
-    value, problem = _read(raw, output)
+    value, problem = _read(raw, parse)
     calls = [raw["call"]]
-    if value is None:
+    if value is None and schema is not None:
         fixed = await _repair(request, raw, problem)
         if fixed is not None:
             raw = fixed
             calls.append(raw["call"])
-            value, problem = _read(raw, output)
+            value, problem = _read(raw, parse)
     return Asked(value, problem, calls, truncated, raw["logprobs"] if value is not None else [])
 
 
@@ -179,15 +182,26 @@ def output_schema(output: type[BaseModel]) -> Mapping[str, Any]:
     return schema
 
 
-async def open_endpoint(model: str | None) -> Endpoint:
+def _model_of(context: Context, role: Role) -> str | None:
+    """The model that the call names for a role; None: the one that the settings name."""
+    if role == "llm":
+        return context.model
+    if role == "generator" and context.generator_model:
+        return context.generator_model
+    settings = get_settings()
+    named = settings.server(role).own or getattr(settings, f"{role}_model")
+    return None if named else context.model
+
+
+async def open_endpoint(model: str | None, role: Role = "llm") -> Endpoint:
     """The endpoint. Its client's imports, and the start of an embedded server, must not block the loop."""
     settings = get_settings()
     await asyncio.to_thread(import_module, "langchain_openai")
-    if settings.llm_url is None:
+    if settings.server(role).url is None:
         from inference.embedded import ensure_server
 
         await asyncio.to_thread(ensure_server, settings.embedded_model)
-    return get_endpoint(model=model)
+    return get_endpoint(model, role)
 
 
 async def _fit(
@@ -217,9 +231,9 @@ async def _fit(
     return render(fitting), len(items) - fitting
 
 
-def _read(raw: _Raw, output: type[Output]) -> tuple[Output | None, str]:
+def _read(raw: _Raw, parse: Callable[[str], Output]) -> tuple[Output | None, str]:
     try:
-        return parse_output(raw["text"], output), ""
+        return parse(raw["text"]), ""
     except BadOutput as error:
         cut = "; it was cut at the length limit" if raw["finish_reason"] == "length" else ""
         return None, f"{error}{cut}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from inference.structured import BadOutput
 from nodes.context import ParContext
 from nodes.model import ask_model
 from nodes.passages import fetch
@@ -15,10 +17,11 @@ from nodes.rendering import passage_block, quoted
 from nodes.state import Judgement, Node, ParState
 from nodes.steps import step
 
-__all__ = ["CREDIBILITY", "accuracy_judge", "attribution_judge", "review_id", "reviewer"]
+__all__ = ["CREDIBILITY", "accuracy_judge", "attribution_judge", "read_label", "review_id", "reviewer"]
 
 CREDIBILITY = {"contradictory": 0.0, "extrapolatory": 0.5, "attributable": 1.0}
 """F by AttrScore's label (Eq. 8)."""
+_LABEL = re.compile(r"\b(?:not attributable|contradictory|extrapolatory|attributable)\b", re.IGNORECASE)
 
 
 class Accuracy(BaseModel):
@@ -58,20 +61,26 @@ def accuracy_judge(prompt: str) -> Node:
     return accuracy_judge
 
 
-def attribution_judge(prompt: str) -> Node:
+def attribution_judge(prompt: str, scorer_prompt: str) -> Node:
     """A node that says whether the cited passages bear the latest answer out (Eq. 8).
 
-    An empty answer is not asked about: it counts as contradictory. A label that can't be read counts as extrapolatory,
-    and the review says so.
+    The model is asked, or a scorer of its own (`ParContext.attribution`). An empty answer is not asked about: it counts
+    as contradictory. A label that can't be read counts as extrapolatory, and the review says so.
 
     Args:
         prompt: Name of the prompt; it is given `question`, `answer` and `documents`.
+        scorer_prompt: Likewise for a scorer, which replies with a label in plain text.
     """
 
     async def attribution_judge(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
         if not current_step(state)["attempts"][-1]["answer"]:
             return {"attribution": Judgement(value=0.0, label="contradictory", problem="")}
-        asked = await _ask(state, runtime, "attribution_judge", prompt, Attribution)
+        if runtime.context.attribution == "attrscore":
+            asked = await _ask(
+                state, runtime, "attribution_judge", scorer_prompt, Attribution, role="attribution", read=read_label
+            )
+        else:
+            asked = await _ask(state, runtime, "attribution_judge", prompt, Attribution)
         label = asked.value.label if asked.value else "extrapolatory"
         judged = Judgement(value=CREDIBILITY[label], label=label, problem=asked.problem)
         return {"attribution": judged, "ledger": asked.calls}
@@ -79,7 +88,23 @@ def attribution_judge(prompt: str) -> Node:
     return attribution_judge
 
 
-async def _ask(state: ParState, runtime: Runtime[Any], node: str, prompt: str, output: Any) -> Any:
+def read_label(text: str) -> Attribution:
+    """The label that a scorer replied with: the first in its text.
+
+    The `not attributable` of scorers with two classes may be either of the others; it counts as extrapolatory, which is
+    the one in the middle.
+
+    Raises:
+        BadOutput: There is none of them in it.
+    """
+    found = _LABEL.search(text)
+    if found is None:
+        raise BadOutput(f"there is no label in the reply {text[:100]!r}")
+    label = found[0].casefold()
+    return Attribution.model_validate({"label": "extrapolatory" if label == "not attributable" else label})
+
+
+async def _ask(state: ParState, runtime: Runtime[Any], node: str, prompt: str, output: Any, **how: Any) -> Any:
     plan_step = current_step(state)
     attempt = plan_step["attempts"][-1]
     passages = await fetch(state, attempt["cited"])
@@ -92,6 +117,7 @@ async def _ask(state: ParState, runtime: Runtime[Any], node: str, prompt: str, o
         output=output,
         items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
         items_as="documents",
+        **how,
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from hopgraph import METHODS, load
 from inference.errors import InputError
+from tests.scripted import MODEL
 
 
 async def test_no_retrieval_makes_one_call_and_no_search(model):
@@ -81,3 +82,22 @@ async def test_the_result_says_which_wording_was_used(model):
     second = await load("standard_rag").ainvoke(given, context=own)
     hashes = [next(c["prompt_hash"] for c in s["ledger"] if c["kind"] == "model") for s in (first, second)]
     assert hashes[0] != hashes[1]
+
+
+async def test_answers_can_be_written_at_a_server_of_their_own(model, monkeypatch):
+    writer = model(lambda _: {"answer": "Paris"})
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_URL", writer.url)
+    server = model(lambda _: {"answer": "Rome"})
+    state = await load("no_retrieval").ainvoke({"question": "Where?"}, context={"model": "one of the other server's"})
+    assert state["answer"] == "Paris"
+    assert [request.body["model"] for request in writer.requests] == [MODEL]
+    assert server.requests == []
+
+
+async def test_answers_can_be_written_by_another_model_of_the_same_server(model, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_MODEL", "writer")
+    server = model(lambda _: {"answer": "Paris"})
+    graph = load("no_retrieval")
+    await graph.ainvoke({"question": "Where?"}, context={"model": "reader"})
+    await graph.ainvoke({"question": "Where?"}, context={"model": "reader", "generator_model": "reader"})
+    assert [request.body["model"] for request in server.requests] == ["writer", "reader"]

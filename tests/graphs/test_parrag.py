@@ -7,8 +7,10 @@ import math
 import pytest
 
 from hopgraph import load
+from inference.errors import InputError
 from inference.ledger import cost_of
 from nodes.actor import read_citations
+from nodes.reviewer import read_label
 from tests.scripted import Request
 
 QUESTION = "Where was the director of Alpha born?"
@@ -288,3 +290,50 @@ async def test_hops_are_predicted_when_they_are_not_given(model):
 def test_citations_are_read_and_taken_out(text, answer, cited):
     documents = [{"id": key} for key in "abc"]
     assert read_citations(text, documents) == (answer, cited)
+
+
+async def test_a_scorer_of_its_own_says_what_the_passages_bear_out(model, monkeypatch):
+    scorer = model(lambda _: "Contradictory.")
+    monkeypatch.setenv("HOPGRAPH_ATTRIBUTION_URL", scorer.url)
+    monkeypatch.setenv("HOPGRAPH_ATTRIBUTION_MODEL", "attrscore-flan-t5")
+    monkeypatch.setenv("HOPGRAPH_ATTRIBUTION_API_KEY", "scorer-key")
+    server = model(play(**BASE | {"planner": plan(WHO), "reviser": {"answer": "Ann Lee [1]"}}))
+    state = await run(attribution="attrscore", threshold=0.9)
+    assert {attempt["attribution"] for attempt in state["plan"][0]["attempts"]} == {"contradictory"}
+    assert "attribution_judge" not in server.nodes()
+    assert len(scorer.requests) == 2
+    assert "response_format" not in scorer.requests[0].body
+    assert f"Claim: {WHO} Ann Lee" in scorer.requests[0].prompt
+    assert scorer.requests[0].body["model"] == "attrscore-flan-t5"
+    assert scorer.requests[0].headers["authorization"] == "Bearer scorer-key"
+    assert all("scorer-key" not in str(request.headers) for request in server.requests)
+
+
+async def test_a_scorer_s_reply_without_a_label_is_cautious_and_not_repaired(model, monkeypatch):
+    scorer = model(lambda _: "I would rather not say.")
+    monkeypatch.setenv("HOPGRAPH_ATTRIBUTION_URL", scorer.url)
+    model(play(**BASE | {"planner": plan(WHO)}))
+    state = await run(attribution="attrscore", threshold=0.0)
+    assert state["plan"][0]["attempts"][0]["attribution"] == "extrapolatory"
+    assert "I would rather not say." in steps(state)["root/1/review"]["fallback"]
+    assert len(scorer.requests) == 1
+
+
+async def test_a_scorer_that_is_not_named_is_said_before_anything_is_asked(model):
+    server = model(play(**BASE))
+    with pytest.raises(InputError, match="HOPGRAPH_ATTRIBUTION_URL"):
+        await run(attribution="attrscore")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ("Attributable", "attributable"),
+        ("The claim is contradictory to it, not attributable", "contradictory"),
+        ("not attributable", "extrapolatory"),
+        ("EXTRAPOLATORY", "extrapolatory"),
+    ],
+)
+def test_the_first_label_in_a_scorer_s_text_counts(reply, label):
+    assert read_label(reply).label == label

@@ -18,7 +18,7 @@ import pytest
 import inference.endpoint
 from inference.endpoint import Endpoint, Message, Reply, Schema, get_endpoint
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, StoreError
-from inference.settings import Settings
+from inference.settings import Settings, get_settings
 from inference.structured import field_logprobs
 from stores.responses import open_responses
 from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel
@@ -515,9 +515,11 @@ async def test_no_more_calls_are_in_flight_than_allowed_and_as_many_as_that(serv
 async def test_all_models_of_a_server_share_its_limit(model, monkeypatch):
     server = model(lambda _: Completion("x", delay=0.2))
     monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "2")
-    endpoints = [get_endpoint(model=name) for name in ("a", "b", "c")]
-    assert get_endpoint(model="a") is endpoints[0]
-    assert get_endpoint(server.url + "/", "a") is endpoints[0]
+    endpoints = [get_endpoint(name) for name in ("a", "b", "c")]
+    assert get_endpoint("a") is endpoints[0]
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", server.url + "/")
+    get_settings.cache_clear()
+    assert get_endpoint("a") is endpoints[0]
     await asyncio.gather(*(one.complete(ASK, request_id="i") for one in endpoints * 3))
     assert server.most_in_flight == 2
 
@@ -530,7 +532,9 @@ async def test_servers_have_limits_of_their_own(model, monkeypatch):
         all_four.wait(timeout=10)  # no call ends before all four are under way
         return "x"
 
-    endpoints = [get_endpoint(model(script).url, MODEL) for _ in range(2)]
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_URL", model(script).url)
+    model(script)
+    endpoints = [get_endpoint(MODEL), get_endpoint(MODEL, "generator")]
     await asyncio.gather(*(one.complete(ASK, request_id="i") for one in endpoints * 2))
 
 
