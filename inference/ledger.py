@@ -40,6 +40,9 @@ class Call(TypedDict):
     superstep: int
     task: str
     """LangGraph's name of the task; calls of one superstep in different tasks ran side by side."""
+    outer: list[tuple[str, str]]
+    """Supersteps (by checkpoint id) and tasks of the graphs around this one, the outermost first: supersteps of a
+    subgraph are counted anew each time that it runs."""
 
 
 class Cost(TypedDict):
@@ -73,9 +76,6 @@ def cost_of(ledger: Iterable[Call]) -> Cost:
     model = [call for call in entries if call["kind"] == "model"]
     asked = [call for call in model if not call["cached"]]
     searches = [call for call in entries if call["kind"] == "search"]
-    per_task: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for call in asked:
-        per_task[call["superstep"]][call["task"]] += 1
     return Cost(
         calls=len(asked),
         repairs=sum(call["repair"] for call in asked),
@@ -83,10 +83,33 @@ def cost_of(ledger: Iterable[Call]) -> Cost:
         prompt_tokens=sum(call["prompt_tokens"] for call in asked),
         completion_tokens=sum(call["completion_tokens"] for call in asked),
         searches=len(searches),
-        steps=len({call["superstep"] for call in searches}),
-        chain=sum(max(tasks.values()) for tasks in per_task.values()),
+        steps=len({tuple(superstep for superstep, _ in _place(call)) for call in searches}),
+        chain=_longest([_place(call) for call in asked]),
         seconds=round(_busy_seconds((call["started"], call["started"] + call["seconds"]) for call in entries), 3),
     )
+
+
+_Place = tuple[tuple[int | str, str], ...]
+"""Where a call was made: superstep and task, the outermost graph's first."""
+
+
+def _place(call: Call) -> _Place:
+    # A checkpoint gives tuples back as lists.
+    return (*((superstep, task) for superstep, task in call["outer"]), (call["superstep"], call["task"]))
+
+
+def _longest(places: Iterable[_Place]) -> int:
+    """Longest sequence of dependent calls: supersteps follow each other, tasks of one run side by side."""
+    supersteps: dict[int | str, dict[str, list[_Place]]] = defaultdict(lambda: defaultdict(list))
+    for (superstep, task), *inner in places:
+        supersteps[superstep][task].append(tuple(inner))
+    return sum(max(_in_task(inner) for inner in tasks.values()) for tasks in supersteps.values())
+
+
+def _in_task(places: Sequence[_Place]) -> int:
+    """The same within one task: its own calls follow each other, and so do the supersteps of a subgraph in it."""
+    inside = [place for place in places if place]
+    return len(places) - len(inside) + _longest(inside)
 
 
 def _busy_seconds(intervals: Iterable[tuple[float, float]]) -> float:

@@ -115,7 +115,6 @@ async def ask_model(
     text = await asyncio.to_thread(load_prompt, prompt, context.prompt_override(prompt))
     endpoint = await open_endpoint(_model_of(context, role), role)
     messages, truncated = await _fit(endpoint, text, values, items, items_as, context.max_tokens)
-    superstep, name = place()
     call = Call(
         id=f"{thread_id()}.{context.method}.{node}.{hashlib.sha256(step.encode()).hexdigest()[:8]}",
         kind="model",
@@ -132,8 +131,7 @@ async def ask_model(
         finish_reason="",
         cached=False,
         repair=False,
-        superstep=superstep,
-        task=name,
+        **place(),
     )
     schema = None if read else Schema(f"{context.method}__{node}", output_schema(output))
     parse = read or (lambda text: parse_output(text, output))
@@ -150,10 +148,26 @@ async def ask_model(
     return Asked(value, problem, calls, truncated, raw["logprobs"] if value is not None else [])
 
 
-def place() -> tuple[int, str]:
-    """Where the running node is: its superstep, and a name that tells tasks of one superstep apart."""
-    metadata = get_config().get("metadata", {})
-    return int(metadata.get("langgraph_step", 0)), "/".join(map(str, metadata.get("langgraph_path", ())))
+class Place(TypedDict):
+    """Where the running node is, as the ledger records it."""
+
+    superstep: int
+    task: str
+    outer: list[tuple[str, str]]
+
+
+def place() -> Place:
+    """Where the running node is: its superstep, a name that tells its tasks apart, and the graphs around it."""
+    config = get_config()
+    metadata = config.get("metadata", {})
+    *outer, _ = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")
+    # A graph's checkpoint is the same for all that runs in one of its supersteps, and another in the next.
+    checkpoints = config.get("configurable", {}).get("checkpoint_map", {})
+    return Place(
+        superstep=int(metadata.get("langgraph_step", 0)),
+        task="/".join(map(str, metadata.get("langgraph_path", ()))),
+        outer=[(str(checkpoints.get("|".join(outer[:depth]), "")), task) for depth, task in enumerate(outer)],
+    )
 
 
 def thread_id() -> str:

@@ -85,7 +85,6 @@ async def _rank_given(
 
 
 def _call(step: str, method: str, node: str, started: float, seconds: float) -> Call:
-    superstep, name = place()
     return Call(
         id=f"{thread_id()}.{method}.search.{step}",
         kind="search",
@@ -102,6 +101,5 @@ def _call(step: str, method: str, node: str, started: float, seconds: float) -> 
         finish_reason="",
         cached=False,
         repair=False,
-        superstep=superstep,
-        task=name,
+        **place(),
     )

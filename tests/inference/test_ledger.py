@@ -28,6 +28,7 @@ def call(key: str, **fields: Any) -> Call:
         "repair": False,
         "superstep": 1,
         "task": "a",
+        "outer": [],
     }
     assert set(fields) <= set(default)
     return Call(**{**default, **fields})  # type: ignore[typeddict-item]
@@ -77,6 +78,35 @@ def test_the_chain_follows_the_longest_branch_of_every_superstep():
     ]
     assert cost_of(ledger)["chain"] == 3
     assert cost_of(ledger)["calls"] == 6
+
+
+def test_supersteps_of_a_subgraph_are_counted_in_each_of_its_runs():
+    """A subgraph that searches (1), judges three side by side (2) and answers (3), twice one after the other."""
+    ledger = [
+        entry
+        for run in ("c1", "c2")
+        for entry in (
+            search(f"{run}s", outer=[(run, "anrag")]),
+            *(call(f"{run}j{n}", superstep=2, task=str(n), outer=[(run, "anrag")]) for n in range(3)),
+            call(f"{run}a", superstep=3, outer=[[run, "anrag"]]),  # as a checkpoint gives it back
+        )
+    ]
+    cost = cost_of([call("first"), *ledger, call("last", superstep=7)])
+    assert (cost["steps"], cost["searches"]) == (2, 2)
+    assert cost["chain"] == 1 + 2 * (1 + 1) + 1
+
+
+def test_subgraphs_side_by_side_are_one_step_and_the_longest_of_them_counts():
+    """One of three subgraphs of a superstep needs a repair; the calls of their inner supersteps do not add up."""
+    ledger = [
+        entry
+        for task in ("x", "y", "z")
+        for entry in (search(f"{task}s", outer=[("c", task)]), call(f"{task}a", superstep=2, outer=[("c", task)]))
+    ]
+    ledger.append(call("ya r", superstep=2, repair=True, outer=[("c", "y")]))
+    cost = cost_of([call("decomposer"), *ledger, call("merger", superstep=3)])
+    assert (cost["steps"], cost["searches"]) == (1, 3)
+    assert cost["chain"] == 1 + 2 + 1
 
 
 def test_seconds_count_calls_side_by_side_once_and_pauses_not_at_all():
