@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo test test-slow lint train-hops lock clean
+.PHONY: setup dev demo test test-slow lint train-hops drawings lock clean
 
 setup: $(VENV)/installed
 
@@ -48,6 +48,10 @@ train-hops: setup
 	$(PYTHON) -m venv --clear $(VENV)-train
 	$(VENV)-train/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train]'
 	$(VENV)-train/bin/python -m hopgraph.training.hops --data $(DATA)
+
+# The pictures of the documentation.
+drawings: dev
+	for method in prunerag parrag; do $(BIN)/hopgraph graph $$method --png docs/$$method.png; done
 
 # Pins everything, with hashes; needs uv (pip install uv).
 lock:

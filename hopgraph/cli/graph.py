@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from langchain_core.runnables.graph import Graph
 
 __all__ = ["graph"]
 
@@ -24,39 +21,17 @@ def graph(
         for name, about in METHODS.items():
             print(f"{name:16}{about}")
         return
-    from hopgraph.drawing import mermaid
-
-    drawing = load(method).get_graph()
-    if png is None:
-        print(mermaid(drawing))
-        return
-    _draw(drawing, png)
-    print(png)
-
-
-def _draw(drawing: Graph, png: Path) -> None:
-    """Lay out with Graphviz, through pygraphviz: nothing leaves the machine."""
+    from hopgraph import drawing
     from inference.errors import InputError
 
-    try:
-        import pygraphviz
-    except ImportError:
-        raise InputError("--png needs pygraphviz", hint="pip install 'hopgraph[draw]'") from None
-    picture = pygraphviz.AGraph(directed=True, rankdir="TB", nodesep=0.5, ranksep=0.5, fontname="Helvetica")
-    picture.node_attr.update(
-        shape="box", style="rounded,filled", fillcolor="#eef2fb", color="#5b6b8c", fontname="Helvetica"
-    )
-    picture.edge_attr.update(color="#5b6b8c", fontname="Helvetica", fontsize=11, fontcolor="#39445c")
-    for name in drawing.nodes:
-        if name.startswith("__"):
-            picture.add_node(name, label=name.strip("_"), shape="oval", fillcolor="#ffffff")
-        else:
-            picture.add_node(name, label=name.replace("_", " "))
-    for edge in drawing.edges:
-        label = f" {edge.data} " if edge.data else ""
-        picture.add_edge(edge.source, edge.target, label=label, style="dashed" if edge.conditional else "solid")
+    shown = load(method).get_graph()
+    if png is None:
+        print(drawing.mermaid(shown))
+        return
+    picture = drawing.png(shown)
     try:
         png.parent.mkdir(parents=True, exist_ok=True)
-        picture.draw(str(png), format="png", prog="dot")
+        png.write_bytes(picture)
     except OSError as error:
-        raise InputError(f"{png}: {error}") from None
+        raise InputError(f"{png}: {error.strerror}") from None
+    print(png)
