@@ -29,6 +29,8 @@ class Result(TypedDict):
     thread: str
     prompts: dict[str, str]
     """Hash of every prompt that was used, by name."""
+    tree: NotRequired[list[dict[str, Any]]]
+    """PruneRAG's tree, the nodes as `nodes.state.TreeNode` has them but for `documents`, which are passage ids."""
     error: NotRequired[RunError]
     """Why it failed, when it did."""
 
@@ -60,6 +62,8 @@ def result_of(
         thread=thread,
         prompts={call["prompt"]: call["prompt_hash"] for call in ledger if call["prompt"]},
     )
+    if "tree" in state:
+        result["tree"] = [{**node, "documents": [ref["id"] for ref in node["documents"]]} for node in state["tree"]]
     if error:
         result["error"] = RunError(**error)
     return result

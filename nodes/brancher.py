@@ -12,7 +12,7 @@ from nodes.model import ask_model
 from nodes.rendering import plain, quoted
 from nodes.state import Branch, Node, PruneState, TreeNode
 from nodes.steps import step
-from nodes.tree import children, new_node, twin
+from nodes.tree import children, new_node, pruned_step, twin
 
 __all__ = ["brancher", "extractor"]
 
@@ -42,7 +42,8 @@ def brancher() -> Node:
             for child in grown:
                 tree.append(child)
                 changed.append(_without_repeats(tree, child, context))
-        return {"tree": changed}
+        cut = [node for node in changed if node["verdict"] == "evidence"]
+        return {"tree": changed, "trajectory": [pruned_step(node, "brancher", state["trajectory"]) for node in cut]}
 
     return brancher
 
@@ -76,7 +77,7 @@ def extractor(prompt: str) -> Node:
             parent=node["parent"],
             question=node["query"],
             answer="\n".join(entities),
-            verdict=node["pruned"],
+            verdict=f"pruned: {node['pruned']}",
             calls=len(asked.calls),
             fallback=problem,
         )

@@ -50,4 +50,6 @@ def _why(node: TreeNode, context: PruneContext) -> str:
 
 
 def _words(node: TreeNode, context: PruneContext) -> str:
+    if node["verdict"] == "evidence":
+        return f"pruned: {node['pruned']}"
     return "accepted" if node["verdict"] == "accepted" else f"rejected: {_why(node, context)}"

@@ -95,14 +95,16 @@ def decomposer(prompt: str) -> Node:
             node = {**node, "verdict": "evidence", "pruned": "the last level"}
         if problem:
             node = {**node, "verdict": "evidence", "pruned": "the model's output could not be used"}
+        answered = bool(node["answer"]) and not barred  # a node that is asked again keeps its rejected answer
         row = step(
             step_id,
-            "answer" if node["answer"] else "decompose",
+            "answer" if answered else "decompose",
             "decomposer",
             parent=node["id"] if barred else node["parent"],
             question=node["query"],
-            answer=node["answer"] or "\n".join(node["branches"]),
-            score=node["confidence"],
+            answer=node["answer"] if answered else "\n".join(node["branches"]),
+            verdict=f"pruned: {node['pruned']}" if node["pruned"] else "",
+            score=None if barred else node["confidence"],
             evidence=[ref["id"] for ref in node["documents"]],
             calls=sum(call["kind"] == "model" for call in calls),
             searches=0 if barred else 1,

@@ -28,6 +28,7 @@ def entity_retriever() -> Node:
         documents = interleave(found.hits)[: runtime.context.top_k]
         unsearched = node["entities"][node["searches"] :]
         spent = f"the search budget left out {', '.join(unsearched)}" if unsearched else ""
+        reasons = "; ".join(filter(None, [node["pruned"], spent]))
         row = step(
             node["id"],
             "retrieve",
@@ -35,7 +36,7 @@ def entity_retriever() -> Node:
             parent=node["parent"],
             question="; ".join(entities),
             answer=f"{len(documents)} passages",
-            verdict="; ".join(filter(None, [node["pruned"], spent])),
+            verdict=f"pruned: {reasons}" if reasons else "",
             evidence=[ref["id"] for ref in documents],
             searches=len(entities),
         )

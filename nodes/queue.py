@@ -7,8 +7,8 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from nodes.context import PruneContext
-from nodes.state import Node, PruneState, TreeNode
-from nodes.tree import new_node
+from nodes.state import Node, PruneState, Step, TreeNode
+from nodes.tree import new_node, pruned_step
 
 __all__ = ["queue"]
 
@@ -28,6 +28,7 @@ def queue() -> Node:
             level = [new_node(None, 0, state["question"])]
         left = context.max_searches - sum(node["searches"] for node in tree)
         reserved: list[TreeNode] = []
+        cut: list[Step] = []
         for node in sorted(level, key=lambda node: node["id"]):
             wanted = len(node["entities"]) if node["kind"] == "entity" else 1
             granted = min(wanted, left)
@@ -36,6 +37,8 @@ def queue() -> Node:
                 reserved.append({**node, "searches": granted})
             else:
                 reserved.append({**node, "verdict": "evidence", "pruned": "the search budget is spent"})
-        return {"tree": reserved, "frontier": [node["id"] for node in reserved if node["searches"]]}
+                cut.append(pruned_step(reserved[-1], "queue", state["trajectory"]))
+        frontier = [node["id"] for node in reserved if node["searches"]]
+        return {"tree": reserved, "frontier": frontier, "trajectory": cut}
 
     return queue

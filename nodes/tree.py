@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from langgraph.types import Send
 
 from nodes.rendering import plain
-from nodes.state import Branch, PruneState, TreeNode
+from nodes.state import Branch, PruneState, Step, TreeNode
+from nodes.steps import step
 
-__all__ = ["ancestors", "children", "new_node", "normalised", "send", "twin", "unresolved"]
+__all__ = ["ancestors", "children", "new_node", "normalised", "pruned_step", "send", "twin", "unresolved"]
 
 
 def new_node(
@@ -59,6 +60,20 @@ def twin(tree: Sequence[TreeNode], node: TreeNode) -> TreeNode | None:
     earlier = [other for other in tree if other["parent"] == node["parent"] and other["id"] < node["id"]]
     same = normalised(node["query"])
     return next((other for other in [*ancestors(tree, node), *earlier] if normalised(other["query"]) == same), None)
+
+
+def pruned_step(node: TreeNode, by: str, known: Iterable[Step] = ()) -> Step:
+    """The step that says why a branch goes no further: the node's own among those known, else a new one.
+
+    Args:
+        node: The tree's node, with its reason.
+        by: The graph's node that cut the branch.
+        known: Steps so far.
+    """
+    said = next((row for row in known if row["id"] == node["id"]), None) or step(
+        node["id"], "decompose", by, parent=node["parent"], question=node["query"]
+    )
+    return {**said, "verdict": f"pruned: {node['pruned']}"}
 
 
 def unresolved(tree: Iterable[TreeNode]) -> list[TreeNode]:

@@ -60,8 +60,10 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> Tree:
     if step["question"] and step["node"] not in NAMELESS:
         line.append(f"  {plain(step['question'])}", style="italic")
     if step["score"] is not None:
-        line.append(f"  {step['score']:.2f}", style="magenta")
-    if step["verdict"] and step["kind"] in ("answer", "decompose", "verify") and step["verdict"] not in _MARKS:
+        line.append(f"  {step['score']:.3f}", style="magenta")
+    if step["verdict"].startswith("pruned"):
+        line.append(f"  ✂ {plain(step['verdict'])}", style="red")
+    elif step["verdict"] and step["kind"] in ("answer", "decompose", "verify") and step["verdict"] not in _MARKS:
         line.append(f"  {plain(step['verdict'])}", style="green" if step["verdict"] == "accepted" else "yellow")
     rows = [text for row in step["answer"].splitlines() if (text := plain(row))]
     if len(rows) == 1 and step["node"] in NAMELESS:

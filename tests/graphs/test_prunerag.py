@@ -121,6 +121,7 @@ async def test_a_rejected_answer_is_asked_again_with_answering_barred_and_then_s
     assert nodes["root"]["answer"] == "Bob"  # kept to be looked at, not used
     assert [nodes[f"root/{n}"]["result"] for n in (0, 1)] == ["1950", "1960"]
     assert steps(state)["root"]["verdict"].startswith("rejected: confidence 0.135 is below 0.95")
+    assert steps(state)["root/again"]["answer"] == f"{LEFT}\n{RIGHT}"  # not the rejected answer once more
     last = server.requests[-1].prompt
     assert f"- {LEFT} 1950" in last
     assert "Bob\n" not in last
@@ -176,6 +177,7 @@ async def test_a_node_on_the_last_level_gives_its_documents_but_not_its_answer(m
     nodes = tree(state)
     assert nodes["root/0"]["verdict"] == "evidence"
     assert "last level" in nodes["root/0"]["pruned"]
+    assert steps(state)["root/0"]["verdict"] == f"pruned: {nodes['root/0']['pruned']}"
     last = server.requests[-1].prompt
     assert "wrong" not in last
     assert "Alpha is a film by Ann Lee." in last
@@ -192,6 +194,8 @@ async def test_the_search_budget_is_reserved_left_to_right_and_holds(model):
     state = await run(max_searches=2)
     assert cost_of(state["ledger"])["searches"] == 2
     assert tree(state)["root/1"]["pruned"] == "the search budget is spent"
+    assert steps(state)["root/1"]["verdict"] == "pruned: the search budget is spent"
+    assert steps(state)["root/1"]["question"] == RIGHT
     assert server.nodes() == ["decomposer", "decomposer", "aggregator"]
 
 
@@ -226,6 +230,19 @@ async def test_a_subquery_that_repeats_its_parent_or_sibling_becomes_an_entity_n
     assert repeated["kind"] == "entity"
     assert repeated["pruned"] == "asks the same as root"
     assert repeated["entities"] == ["Ann Lee"]
+    assert steps(state)["root/0"]["verdict"] == "pruned: asks the same as root"
+
+
+async def test_without_entity_nodes_a_repeated_subquery_is_cut_and_its_step_says_so(model):
+    model(
+        play(
+            decomposer={QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)},
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    state = await run(ablate=["entity"])
+    assert steps(state)["root/0"]["verdict"] == "pruned: asks the same as root"
+    assert tree(state)["root/0"]["documents"] == []
 
 
 async def test_an_empty_answer_has_confidence_zero_and_is_rejected(model):

@@ -1,0 +1,47 @@
+"""Results as people see them in a terminal."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from hopgraph import load
+from hopgraph.results import result_of
+from hopgraph.views.terminal import render_result
+from tests.graphs.test_prunerag import CONTEXTS, LEFT, QUESTION, RIGHT, answer, play, split
+
+
+async def shown(**context):
+    state = await load("prunerag").ainvoke({"question": QUESTION, "contexts": CONTEXTS}, context=context)
+    result = result_of(state, id="q", method="prunerag", question=QUESTION, thread="t")
+    out = io.StringIO()
+    Console(file=out, width=200).print(render_result(result, {}))
+    return result, out.getvalue().splitlines()
+
+
+async def test_prunerag_is_shown_as_a_tree_with_confidences_and_pruned_branches_marked(model):
+    model(
+        play(
+            decomposer={
+                QUESTION: answer("Bob", -2.0),
+                (QUESTION, "barred"): split(LEFT, RIGHT),
+                LEFT: answer("1950", -0.001),
+            },
+            aggregator={"answer": "Ann Lee"},
+        )
+    )
+    result, lines = await shown(max_searches=2)
+    assert "decomposer  " + QUESTION + "  0.135  rejected: confidence 0.135 is below 0.95" in lines[2]
+    accepted = next(line for line in lines if LEFT in line and "accepted" in line)
+    assert "0.999" in accepted
+    assert accepted.index("decomposer") > lines[2].index("decomposer")  # below its parent
+    cut = next(line for line in lines if "✂" in line)
+    assert RIGHT in cut
+    assert "pruned: the search budget is spent" in cut
+    assert [(node["id"], node["verdict"], bool(node["pruned"])) for node in result["tree"]] == [
+        ("root", "split", False),
+        ("root/0", "accepted", False),
+        ("root/1", "evidence", True),
+    ]
+    assert all(isinstance(key, str) for node in result["tree"] for key in node["documents"])
