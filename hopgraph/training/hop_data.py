@@ -10,14 +10,23 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from inference.errors import InputError
 
-__all__ = ["Labelled", "evaluation_sets", "held_out", "normalised", "training_rows"]
+__all__ = [
+    "Labelled",
+    "dev_questions",
+    "evaluation_sets",
+    "held_out",
+    "normalised",
+    "rows_of",
+    "text_of",
+    "training_rows",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +87,16 @@ def evaluation_sets(data: Path) -> dict[str, list[Labelled]]:
 
 def held_out(data: Path) -> set[str]:
     """Normalised questions that may not be trained on: validation file, all dev questions, all dev sub-questions."""
-    found = {normalised(row.question) for row in _hop_counts(data / "train" / "hop_count.valid.jsonl.gz")}
+    valid = _hop_counts(data / "train" / "hop_count.valid.jsonl.gz")
+    return {normalised(row.question) for row in valid} | dev_questions(data)
+
+
+def dev_questions(data: Path) -> set[str]:
+    """Normalised dev questions of all data sets, and the sub-questions of their decompositions."""
+    found = set()
     for path in sorted(data.glob("*/questions.jsonl.gz")):
-        for where, row in _rows(path):
-            found.add(normalised(_text(row, "question", where)))
+        for where, row in rows_of(path):
+            found.add(normalised(text_of(row, "question", where)))
             for part in row.get("decomposition", ()):
                 found.add(normalised(part["question"] if isinstance(part, dict) else str(part)))
     return found
@@ -94,39 +109,43 @@ def normalised(question: str) -> str:
 
 def _natural_sub_questions(path: Path) -> list[str]:
     """Sub-questions that can stand alone: no `#1`, no `subject >> relation`. Each once, in order of appearance."""
-    asked = (part["question"] for _, row in _rows(path) for part in row.get("decomposition", ()))
+    asked = (part["question"] for _, row in rows_of(path) for part in row.get("decomposition", ()))
     return list(dict.fromkeys(question for question in asked if "#" not in question and ">>" not in question))
 
 
 def _hop_counts(path: Path, source: str = "source") -> Iterator[Labelled]:
-    for where, row in _rows(path):
+    for where, row in rows_of(path):
         hops = row.get("hops")
         if hops not in (1, 2, 3, 4):
             raise InputError(f"{where}: field 'hops' must be 1, 2, 3 or 4, not {hops!r}", hint="see data/SOURCES.md")
-        yield Labelled(_text(row, "question", where), hops, str(row.get(source, "")))
+        yield Labelled(text_of(row, "question", where), hops, str(row.get(source, "")))
 
 
 def _sub_questions(path: Path) -> Iterator[Labelled]:
-    for where, row in _rows(path):
-        yield Labelled(_text(row, "question", where), 1, "compactrag-extractor")
+    for where, row in rows_of(path):
+        yield Labelled(text_of(row, "question", where), 1, "compactrag-extractor")
 
 
 _COMPARISON = re.compile(r"(which film (has|whose)|(are|do|did|were|is) (both|(the )?(directors?|films?|movies?)))\b")
 
 
 def _two_hops(path: Path) -> Iterator[Labelled]:
-    for where, row in _rows(path):
+    for where, row in rows_of(path):
         if "R1-Searcher" in str(row.get("source", "")):
-            question = _text(row, "question", where)
+            question = text_of(row, "question", where)
             directors = "director" in question.lower() and _COMPARISON.match(question.lower())
             yield Labelled(question, 4 if directors else 2, "hotpot+2wiki-train")
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects of a gzipped JSON Lines file, each with its place for error messages."""
+def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects of a JSON Lines file, gzipped or plain, each with its place for error messages.
+
+    Raises:
+        InputError: It is missing or malformed.
+    """
     number = 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
                 row = json.loads(line)
                 if not isinstance(row, dict):
@@ -138,7 +157,12 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise InputError(f"{path}: damaged after line {number} ({error})", hint="fetch the file again") from error
 
 
-def _text(row: dict[str, Any], field: str, where: str) -> str:
+def text_of(row: Mapping[str, Any], field: str, where: str) -> str:
+    """The text of a field.
+
+    Raises:
+        InputError: It is missing, blank or no text.
+    """
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{where}: field '{field}' must be a text", hint="see data/SOURCES.md")
