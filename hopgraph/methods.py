@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from nodes.context import Context
 
-__all__ = ["METHODS", "check_method", "context_class", "load"]
+__all__ = ["METHODS", "READERS", "check_method", "context_class", "load"]
 
 METHODS = {
     "no_retrieval": "the model alone, without a search",
@@ -22,6 +22,11 @@ METHODS = {
     "prism": "PRISM: precision and recall in a loop over evidence sentences",
 }
 """Method ids and what they are. `graphs/<id>.py` is the method."""
+
+READERS = {
+    "compactrag_reader": "CompactRAG's offline stage: one passage into question-answer pairs",
+}
+"""Graphs that answer no question but prepare for it; otherwise as `METHODS`."""
 
 
 def check_method(method: str) -> str:
@@ -41,7 +46,7 @@ def load(method: str, checkpointer: BaseCheckpointSaver[str] | None = None) -> C
     """A method's graph, ready to invoke.
 
     Args:
-        method: One of `METHODS`.
+        method: One of `METHODS` or `READERS`.
         checkpointer: Where steps are kept, such as `stores.checkpoints.open_checkpoints()`; without one, nowhere.
 
     Raises:
@@ -61,5 +66,6 @@ def context_class(method: str) -> type[Context]:
 
 
 def _builder(method: str) -> StateGraph[Any, Any, Any, Any]:
-    builder: StateGraph[Any, Any, Any, Any] = import_module(f"graphs.{check_method(method)}").builder
+    name = method if method in READERS else check_method(method)
+    builder: StateGraph[Any, Any, Any, Any] = import_module(f"graphs.{name}").builder
     return builder

@@ -59,7 +59,7 @@ def make_context(method: str, values: Mapping[str, Any]) -> Context:
     """
     from pydantic import ValidationError
 
-    cls = context_class(check_method(method))
+    cls = context_class(method)
     try:
         return cls.model_validate(dict(values))
     except ValidationError as error:
@@ -102,6 +102,7 @@ async def ask(
     """
     from nodes.intake import check_question
 
+    check_method(context.method)
     check_thread(thread)
     question = check_question(question)
     given: dict[str, Any] = {"question": question}

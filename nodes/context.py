@@ -10,11 +10,13 @@ from inference.errors import InputError
 from inference.settings import get_settings
 
 __all__ = [
+    "CompactContext",
     "Context",
     "NoRetrievalContext",
     "ParContext",
     "PrismContext",
     "PruneContext",
+    "ReaderContext",
     "Retriever",
     "StandardRagContext",
 ]
@@ -43,6 +45,8 @@ class Context(BaseModel):
     paper: ClassVar[dict[str, Any]] = {}
     """The paper's settings, where they are not the defaults."""
     paper_retriever: ClassVar[Retriever] = "hybrid"
+    knowledge_base: ClassVar[bool] = False
+    """Whether the method answers from question-answer pairs that a reader has made of the index."""
 
     index: str | None = Field(
         default=None, title="Index", description="Name of the index to search; `hopgraph index` makes one."
@@ -314,3 +318,60 @@ class PrismContext(Context):
     prompt_setwise: str | None = _prompt("prism/setwise", "setwise")
     prompt_adder: str | None = _prompt("prism/adder", "adder")
     prompt_answer: str | None = _prompt("prism/answer", "generator")
+
+
+class CompactContext(Context):
+    """CompactRAG: decompose, resolve on small local models, synthesise."""
+
+    method = "compactrag"
+    knowledge_base = True
+    paper_retriever = "dense"
+
+    top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Pairs a sub-question retrieves.")
+    retriever: Literal["dense", "paper"] = Field(
+        default="dense", title="Retriever", description="Pairs are found by meaning alone, as in the paper."
+    )
+    max_subquestions: int = Field(
+        default=8, ge=1, le=16, title="Sub-questions", description="Sub-questions of a decomposition at most."
+    )
+    ablate: list[Literal["rewriter", "extractor"]] = Field(
+        default_factory=list,
+        title="Ablations",
+        description=(
+            "`rewriter`: extracted answers are appended to the sub-questions that need them. `extractor`: neither "
+            "extractor nor rewriter; sub-questions are searched for as they were decomposed (Table 3)."
+        ),
+    )
+    prompt_decomposer: str | None = _prompt("compactrag/decomposer", "decomposer")
+    prompt_synthesizer: str | None = _prompt("compactrag/synthesizer", "synthesizer")
+
+
+class ReaderContext(Context):
+    """CompactRAG's reader: a passage into atomic question-answer pairs."""
+
+    method = "compactrag_reader"
+
+    max_tokens: int = Field(
+        default=2048, ge=16, le=32768, title="Max tokens", description="Longest completion of one call, in tokens."
+    )
+    max_pairs: int = Field(
+        default=24, ge=1, le=100, title="Pairs", description="Pairs, and atomic facts, of one call at most."
+    )
+    atomic_facts: bool = Field(
+        default=True,
+        title="Atomic facts",
+        description="Have the facts written out before the pairs, as in the paper; without them half the tokens.",
+    )
+    verbatim: Literal["drop", "flag"] = Field(
+        default="drop",
+        title="Not verbatim",
+        description="What becomes of a pair whose answer does not stand in the passage word for word.",
+    )
+    coverage_repair: bool = Field(
+        default=False,
+        title="Coverage repair",
+        description="One more call for the entities that no pair mentions; its tokens are reported apart.",
+    )
+    prompt_reader: str | None = _prompt("compactrag_reader/reader", "pair_writer")
+    prompt_reader_pairs: str | None = _prompt("compactrag_reader/reader_pairs", "pair_writer")
+    prompt_coverage: str | None = _prompt("compactrag_reader/coverage", "coverage_repairer")

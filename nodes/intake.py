@@ -18,7 +18,7 @@ from prompts.loader import load_prompt
 from stores.given import put_given
 from stores.passages import Passage
 
-__all__ = ["MAX_QUESTION", "intake"]
+__all__ = ["MAX_QUESTION", "check_passage", "check_question", "intake", "require_ids", "store_given"]
 
 MAX_QUESTION = 20_000
 """Characters. The longest question of the benchmarks has under 1,000."""
@@ -52,8 +52,8 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
             by_id = [row for row in rows or [] if isinstance(row, str)]
             index = index_ref(context.index) if by_id or (searches and rows is None) else None
             if index is not None and by_id:
-                _require_ids(index, by_id)
-            return index, None if rows is None else _store(rows)
+                require_ids(index, by_id)
+            return index, None if rows is None else store_given(rows)
 
         index, contexts = await asyncio.to_thread(check)
         return {
@@ -96,30 +96,44 @@ def _check_given(rows: object) -> list[str | GivenPassage]:
     if not isinstance(rows, list):
         raise InputError(f"contexts: must be a list, not {type(rows).__name__}")
     for number, row in enumerate(rows):
-        if isinstance(row, str):
-            continue
-        if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not row["text"].strip():
-            raise InputError(f"contexts[{number}]: must be a passage id or an object with `title` and `text`")
-        if not isinstance(row.get("title", ""), str):
-            raise InputError(f"contexts[{number}].title: must be text")
-        sentences = row.get("sentences", [])
-        if not isinstance(sentences, list) or not all(isinstance(s, str) and s.strip() for s in sentences):
-            raise InputError(f"contexts[{number}].sentences: must be a list of non-empty texts")
+        check_passage(row, f"contexts[{number}]")
     if not rows:
         raise InputError("contexts: is empty", hint="leave it out to search the index")
     return rows
 
 
-def _require_ids(index: IndexRef, ids: list[str]) -> None:
+def check_passage(row: object, field: str) -> None:
+    """See that a field of the input is a passage id or a passage.
+
+    Raises:
+        InputError: It is neither.
+    """
+    if isinstance(row, str):
+        return
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not row["text"].strip():
+        raise InputError(f"{field}: must be a passage id or an object with `title` and `text`")
+    if not isinstance(row.get("title", ""), str):
+        raise InputError(f"{field}.title: must be text")
+    sentences = row.get("sentences", [])
+    if not isinstance(sentences, list) or not all(isinstance(s, str) and s.strip() for s in sentences):
+        raise InputError(f"{field}.sentences: must be a list of non-empty texts")
+
+
+def require_ids(index: IndexRef, ids: list[str], field: str = "contexts") -> None:
+    """See that an index has the passages that a field of the input names.
+
+    Raises:
+        InputError: It does not have one of them.
+    """
     from stores.index import open_index
 
     opened = open_index(index["name"])
     for key in ids:
         if key not in opened:
-            raise InputError(f"contexts: passage {key!r} is not in index {index['name']}")
+            raise InputError(f"{field}: passage {key!r} is not in index {index['name']}")
 
 
-def _store(rows: list[str | GivenPassage]) -> list[str]:
+def store_given(rows: list[str | GivenPassage]) -> list[str]:
     """Ids of all rows, in order; passages are put into the store."""
     given = [well_formed(row) for row in rows if not isinstance(row, str)]
     passages = [

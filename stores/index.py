@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,6 +102,10 @@ class Index:
                 hint="`hopgraph search` shows ids",
             )
         return [found[passage_id] for passage_id in ids]
+
+    def passages(self) -> Iterator[list[Passage]]:
+        """All passages in the order in which they were indexed, some hundred at a time."""
+        return self._records.chunks()
 
     def search(self, query: str, k: int = 5, mode: Mode = "hybrid") -> list[Hit]:
         """The k best passages, best first; none for a blank query.

@@ -158,6 +158,7 @@ class ScriptedModel:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # a client that was killed is no news
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def reply(self, request: Request) -> str | dict[str, Any] | Raw | Completion:

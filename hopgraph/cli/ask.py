@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hopgraph.results import Result
     from nodes.state import Step
 
-__all__ = ["ask", "resume"]
+__all__ = ["ask", "check_endpoint", "check_index", "resume", "settings_of"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
@@ -42,7 +42,7 @@ def ask(
     """Answer a question."""
     if cache:
         _use_cache()
-    values = _settings(settings or [])
+    values = settings_of(settings or [])
     if index is not None:
         values["index"] = index
     _finish(*asyncio.run(_ask(question, method, values, contexts, thread, quiet=as_json)), as_json)
@@ -63,6 +63,7 @@ async def _ask(
     quiet: bool,
 ) -> tuple[Result, str | None]:
     """The result, and the index it is from."""
+    from hopgraph.methods import check_method
     from hopgraph.run import ask, check_thread, make_context, new_thread
     from inference.errors import InputError
     from nodes.intake import check_question
@@ -75,12 +76,12 @@ async def _ask(
                 return await _go_on(thread, question, saver, quiet=quiet)
         if question is None:
             raise InputError("question: none is given", hint='hopgraph ask "..." --index NAME')
-        context = make_context(method, values)
+        context = make_context(check_method(method), values)
         question = check_question(question)
         given = _read_contexts(contexts) if contexts is not None else None
         if given is None and method != "no_retrieval":
-            _check_index(context.index)
-        await _check_endpoint(context.model)
+            check_index(context.index)
+        await check_endpoint(context.model)
         thread = thread or new_thread(context)
         _note(f"thread {thread}")
         with _progress(quiet) as show:
@@ -106,19 +107,19 @@ async def _go_on(thread: str, question: str | None, saver: Any, *, quiet: bool) 
             hint="leave --thread out to ask anew",
         )
     if not found.finished:
-        await _check_endpoint(found.context.model)
+        await check_endpoint(found.context.model)
     with _progress(quiet or found.finished) as show:
         return await resume(thread, saver, on_step=show), found.context.index
 
 
-def _check_index(name: str | None) -> None:
+def check_index(name: str | None) -> None:
     """Say at once that an index is missing, before a model is started."""
     from nodes.passages import index_ref
 
     index_ref(name)
 
 
-async def _check_endpoint(model: str | None) -> None:
+async def check_endpoint(model: str | None) -> None:
     """Say at once that the endpoint can't be used, instead of after the retries of the first call."""
     from nodes.model import open_endpoint
 
@@ -134,7 +135,7 @@ def _read_contexts(path: Path) -> list[dict[str, Any]]:
     return [{"title": p.title, "text": p.text, "sentences": list(p.sentences)} for p in passages]
 
 
-def _settings(pairs: list[str]) -> dict[str, Any]:
+def settings_of(pairs: list[str]) -> dict[str, Any]:
     """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text."""
     from inference.errors import InputError
 

@@ -15,11 +15,11 @@ def graph(
     png: Annotated[Path | None, typer.Option(help="Write a PNG picture to this file.")] = None,
 ) -> None:
     """Draw a method's state machine (Mermaid text, or a PNG), or list the methods."""
-    from hopgraph.methods import METHODS, load
+    from hopgraph.methods import METHODS, READERS, load
 
     if method is None:
-        for name, about in METHODS.items():
-            print(f"{name:16}{about}")
+        for name, about in (METHODS | READERS).items():
+            print(f"{name:20}{about}")
         return
     from hopgraph import drawing
     from inference.errors import InputError

@@ -52,7 +52,7 @@ def answer(request):
 
 def test_help_lists_the_commands():
     text = CliRunner().invoke(app, ["--help"]).output
-    for command in ("index", "search", "ask", "resume", "serve", "doctor", "graph", "prompts"):
+    for command in ("index", "read", "search", "ask", "resume", "serve", "doctor", "graph", "prompts"):
         assert f" {command} " in text
 
 

@@ -1,0 +1,159 @@
+"""`hopgraph read`: CompactRAG's offline stage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hopgraph.cli.ask import settings_of
+
+if TYPE_CHECKING:
+    from hopgraph.reading import Report
+    from stores.pairs import Reading
+
+__all__ = ["print_report", "read"]
+
+
+def read(
+    index: Annotated[str, typer.Option("--index", "-i", help="Index to read.", show_default=False)] = "",
+    model: Annotated[str | None, typer.Option(help="Model that reads, if it is not the one that will answer.")] = None,
+    coverage_repair: Annotated[
+        bool, typer.Option("--coverage-repair", help="One more call for entities that no pair mentions.")
+    ] = False,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="Read this passage only; may be repeated.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Read so many passages now at most.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also read passages again that failed.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Forget what has been read and begin again.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the knowledge base to this JSON Lines file; nothing is read.")
+    ] = None,
+    load: Annotated[
+        Path | None, typer.Option("--import", help="Take over what such a file has read; no model is asked.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the reader; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
+) -> None:
+    """Read an index into the question-answer pairs that CompactRAG answers from. What was cut off goes on."""
+    from hopgraph.reading import report
+    from inference.errors import InputError
+
+    if not index:
+        raise InputError("--index is missing", hint="hopgraph read --index NAME")
+    if export is not None and load is not None:
+        raise InputError("give one of --export and --import")
+    if export is not None:
+        from hopgraph.pair_files import export_pairs
+
+        export_pairs(index, export)
+        made = report(index)
+    elif load is not None:
+        from hopgraph.pair_files import import_pairs
+
+        taken = import_pairs(index, load)
+        made = report(index)
+        if not as_json:
+            print(f"{taken.readings:,} readings taken over; {taken.skipped:,} of passages that the index does not have")
+    else:
+        values = settings_of(settings or []) | {"index": index}
+        values |= {"model": model} if model else {}
+        values |= {"coverage_repair": True} if coverage_repair else {}
+        made = asyncio.run(_read(values, ids, limit, retry_failed, anew))
+    if as_json:
+        print(json.dumps(asdict(made), ensure_ascii=False))
+    else:
+        print_report(made)
+
+
+async def _read(
+    values: dict[str, Any], ids: list[str] | None, limit: int | None, retry_failed: bool, anew: bool
+) -> Report:
+    from hopgraph.cli.ask import check_endpoint, check_index
+    from hopgraph.reading import read_index
+    from hopgraph.run import make_context
+    from nodes.context import ReaderContext
+
+    context = make_context("compactrag_reader", values)
+    assert isinstance(context, ReaderContext)  # noqa: S101
+    check_index(context.index)
+    await check_endpoint(context.model)
+    with _progress() as (start, tell):
+        return await read_index(
+            context, ids=ids, limit=limit, retry_failed=retry_failed, anew=anew, on_start=start, on_reading=tell
+        )
+
+
+@contextmanager
+def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], None]]]:
+    """A bar on stderr: passages, rate, tokens, time left. Nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("Reading"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[said]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Reading", total=None, said="")
+        tokens = failed = 0
+
+        def start(total: int) -> None:
+            bar.update(task, total=total)
+
+        def tell(reading: Reading) -> None:
+            nonlocal tokens, failed
+            tokens += reading.prompt_tokens + reading.completion_tokens
+            failed += bool(reading.cause)
+            speed = bar.tasks[0].speed
+            said = [f"{speed:.1f}/s" if speed else "", f"{tokens:,} tokens", f"{failed:,} failed" if failed else ""]
+            bar.update(task, advance=1, said="  ".join(filter(None, said)))
+
+        yield start, tell
+
+
+def print_report(report: Report) -> None:
+    """Print a report for people."""
+    left = f"; {report.left:,} are left: run the same command again" if report.left else ""
+    print(f"Knowledge base of {report.index}: {report.read:,} of {report.passages:,} passages read{left}")
+    per = report.pairs_per_passage
+    spread = f"{per['mean']:.1f} a passage, {per['least']:.0f} to {per['most']:.0f}" if report.read else "nothing read"
+    print(f"  {report.pairs:,} pairs ({spread}); {report.without_pairs:,} passages without one")
+    if report.coverage is not None:
+        print(f"  entities mentioned by a pair: {report.covered:,} of {report.entities:,} ({report.coverage:.1%})")
+    for what, counts in (("pairs left out", report.dropped), ("passages failed", report.failures)):
+        if counts:
+            print(f"  {what}: " + ", ".join(f"{count:,} {cause.replace('_', ' ')}" for cause, count in counts.items()))
+    for what, cost in (("reading", report.tokens), ("coverage repair", report.coverage_tokens)):
+        if cost.calls:
+            print(f"  {what}: {cost.calls:,} calls, {cost.prompt:,} + {cost.completion:,} tokens")
+    if report.repairs:
+        print(f"  of the calls {report.repairs:,} were repairs of replies that could not be used")
+    if report.now.get("passages"):
+        now = report.now
+        print(
+            f"  now: {now['passages']:,.0f} passages, {now['tokens']:,.0f} tokens in {now['seconds']:,.1f} s "
+            f"({now['passages'] / max(now['seconds'], 0.01):.2f} passages a second)"
+        )

@@ -1,0 +1,130 @@
+"""Knowledge bases as files: a base that one model has read can be passed on and used where that model is not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from inference.embeddings import get_encoder
+from inference.errors import InputError
+from inference.structured import well_formed
+from nodes.rendering import plain
+from nodes.verbatim_checker import verbatim
+from stores.index import open_index
+from stores.pairs import Pair, Reading, open_pairs, pair_text, writing
+from stores.passages import Passage, content_id
+
+__all__ = ["Imported", "export_pairs", "import_pairs"]
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "dict[str, int]": (dict,),
+    "dict[str, str]": (dict,),
+}
+"""Types of a reading's fields."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was taken over."""
+
+    readings: int
+    skipped: int
+    """Passages that the index does not have, or has with another text."""
+
+
+def export_pairs(name: str, path: Path) -> None:
+    """Write the knowledge base of an index as JSON Lines, a passage a line, by passage id.
+
+    Raises:
+        StoreError: There is no such index or base.
+        InputError: The file can't be written.
+    """
+    base = open_pairs(open_index(name))
+    pairs: dict[str, list[dict[str, Any]]] = {}
+    for pair in base.all_pairs():
+        row = {"question": pair.question, "answer": pair.answer, "verbatim": pair.verbatim, "coverage": pair.coverage}
+        pairs.setdefault(pair.passage, []).append(row)
+    rows = [{**asdict(reading), "pairs": pairs.get(reading.passage, [])} for reading in base.readings()]
+    try:
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: can't be written ({error.strerror or error})") from error
+
+
+def import_pairs(name: str, path: Path) -> Imported:
+    """Take over the readings of a file that `export_pairs` wrote; what has been read already stays as it is.
+
+    Whether an answer stands in its passage is looked up anew.
+
+    Raises:
+        StoreError: There is no such index, or another process is reading it.
+        InputError: The file can't be read, or a line is not such a reading; the message names file, line and field.
+    """
+    index, encoder = open_index(name), get_encoder()
+    rows = list(_rows(path))
+    passages = {passage.id: passage for chunk in index.passages() for passage in chunk}
+    taken = skipped = 0
+    with writing(index) as base:
+        base.rebase(index, encoder)
+        done = base.done()
+        for reading, rows_of_pairs in rows:
+            passage = passages.get(reading.passage)
+            if passage is None or reading.content != content_id(passage.title, passage.text):
+                skipped += 1
+            elif reading.passage not in done:
+                pairs = _pairs(passage, rows_of_pairs)
+                base.add(reading, pairs, encoder.encode_passages([pair_text(pair) for pair in pairs]))
+                taken += 1
+    return Imported(taken, skipped)
+
+
+def _pairs(passage: Passage, rows: list[dict[str, Any]]) -> list[Pair]:
+    texts = [plain(passage.text), plain(passage.title)]
+    return [
+        Pair(
+            passage.id,
+            number,
+            plain(row["question"]),
+            plain(row["answer"]),
+            verbatim=verbatim(row["answer"], texts) is not None,
+            coverage=bool(row.get("coverage")),
+        )
+        for number, row in enumerate(rows, start=1)
+    ]
+
+
+def _rows(path: Path) -> list[tuple[Reading, list[dict[str, Any]]]]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: can't be read ({error})", hint="`hopgraph read --export FILE` writes one") from None
+    return [_row(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
+
+
+def _row(line: str, where: str) -> tuple[Reading, list[dict[str, Any]]]:
+    try:
+        row = well_formed(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: expected an object")
+    pairs = row.pop("pairs", None)
+    if not isinstance(pairs, list) or not all(
+        isinstance(pair, dict) and all(isinstance(pair.get(side), str) for side in ("question", "answer"))
+        for pair in pairs
+    ):
+        raise InputError(f"{where}: field 'pairs' must be a list of objects with question and answer")
+    for known in fields(Reading):
+        value = row.get(known.name)
+        if known.name not in row and known.name not in ("passage", "content"):
+            continue
+        if not isinstance(value, _KINDS[str(known.type)]) or isinstance(value, bool):
+            raise InputError(f"{where}: field '{known.name}' must be of type {known.type}")
+    if unknown := set(row) - {known.name for known in fields(Reading)}:
+        raise InputError(f"{where}: unknown field '{min(unknown)}'")
+    return Reading(**row), pairs

@@ -1,0 +1,339 @@
+"""CompactRAG's offline stage: read an index into its knowledge base of question-answer pairs, once (Sec. 3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any
+
+from hopgraph.methods import load
+from hopgraph.run import thread_of
+from inference.embeddings import get_encoder
+from inference.errors import EndpointError, InputError, PromptTooLong
+from inference.ledger import Call, cost_of
+from inference.settings import Settings, get_settings
+from nodes.context import ReaderContext
+from stores.checkpoints import open_checkpoints
+from stores.index import Index, open_index
+from stores.manifest import index_folder
+from stores.pairs import Pair, Pairs, Reading, open_pairs, pair_text, writing
+from stores.passages import content_id
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.graph.state import CompiledStateGraph
+
+__all__ = ["Report", "Tokens", "read_index", "report"]
+
+REFUSALS = 3
+"""Passages in a row that the endpoint refuses before the reading stops: it is down, or nothing fits it."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What model calls cost."""
+
+    calls: int
+    prompt: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """A knowledge base, and what its reading cost."""
+
+    index: str
+    hash: str
+    """The index's."""
+    digest: str
+    """The pairs': equal for equal bases."""
+    passages: int
+    """Passages of the index."""
+    read: int
+    failed: int
+    left: int
+    """Passages that no reading has been tried of, or whose endpoint failed."""
+    pairs: int
+    pairs_per_passage: dict[str, float]
+    """Mean, median, least and most, over the passages read."""
+    without_pairs: int
+    """Passages read of which no pair is in the base."""
+    entities: int
+    covered: int
+    coverage: float | None
+    """Of the entities spaCy found, the share that a pair mentions; None without entities."""
+    dropped: dict[str, int]
+    """Pairs that are not in the base by cause; `flagged` ones are in it, although not verbatim."""
+    failures: dict[str, int]
+    """Failed passages by cause; `endpoint` ones are read again by the next reading."""
+    failed_ids: list[str]
+    """The first hundred."""
+    repairs: int
+    """Calls after replies that could not be used; they are among `tokens`."""
+    tokens: Tokens
+    """All calls but the coverage repair's."""
+    coverage_tokens: Tokens
+    """The coverage repair's."""
+    models: dict[str, int]
+    """Passages by the model that read them."""
+    prompts: dict[str, list[str]]
+    """Hashes of the prompts used, by name."""
+    now: dict[str, float] = field(default_factory=dict)
+    """This reading alone: passages, calls, tokens, seconds."""
+
+
+@dataclass
+class _Run:
+    """One reading of many passages."""
+
+    context: ReaderContext
+    index: Index
+    base: Pairs
+    graph: CompiledStateGraph[Any, Any, Any, Any]
+    saver: BaseCheckpointSaver[str]
+    on_reading: Callable[[Reading], None]
+    refused: list[str] = field(default_factory=list)
+    in_a_row: int = 0
+    done: list[Reading] = field(default_factory=list)
+
+
+async def read_index(
+    context: ReaderContext,
+    *,
+    ids: Sequence[str] | None = None,
+    limit: int | None = None,
+    retry_failed: bool = False,
+    anew: bool = False,
+    on_start: Callable[[int], None] | None = None,
+    on_reading: Callable[[Reading], None] | None = None,
+) -> Report:
+    """Read the passages of an index that have not been read, as many at a time as the endpoint takes.
+
+    Each passage is kept as it ends: whatever stops the reading, the next one goes on behind it, and calls that were
+    finished are not made again.
+
+    Args:
+        context: The reader's settings, `index` among them.
+        ids: Only these passages.
+        limit: Read at most so many now.
+        retry_failed: Also those whose output could not be used.
+        anew: Forget what has been read.
+        on_start: Called with the number of passages that will be read.
+        on_reading: Called with each one as it ends.
+
+    Raises:
+        InputError: No index is named, or a passage is not in it.
+        StoreError: The index or the knowledge base can't be used, or another process is reading.
+        EndpointError: The endpoint can't be used; what was read is kept.
+    """
+    if not context.index:
+        raise InputError("index: none is named", hint="hopgraph read --index NAME")
+    index = open_index(context.index)
+    started = time.perf_counter()
+    with writing(index) as base:
+        if anew:
+            base.clear()
+        base.rebase(index, get_encoder())
+        waiting = _waiting(index, base, ids, retry_failed)[:limit]
+        if on_start is not None:
+            on_start(len(waiting))
+        run = await _read(context, index, base, waiting, on_reading or (lambda reading: None))
+        made = _report(index, base, run.refused)
+    calls = [reading.calls for reading in run.done]
+    tokens = [reading.prompt_tokens + reading.completion_tokens for reading in run.done]
+    seconds = round(time.perf_counter() - started, 2)
+    now = {"passages": len(run.done), "calls": sum(calls), "tokens": sum(tokens), "seconds": seconds}
+    return Report(**{**made.__dict__, "now": now})
+
+
+def report(name: str) -> Report:
+    """What the knowledge base of an index holds, finished or not.
+
+    Raises:
+        StoreError: There is none, or it can't be used.
+    """
+    index = open_index(name)
+    return _report(index, open_pairs(index), ())
+
+
+def _waiting(index: Index, base: Pairs, ids: Sequence[str] | None, retry_failed: bool) -> list[str]:
+    """Passages to be read, in the order of the index."""
+    known = [passage.id for chunk in index.passages() for passage in chunk]
+    if unknown := set(ids or ()) - set(known):
+        raise InputError(
+            f"index {index.name!r} has no passage {', '.join(sorted(unknown)[:10])}", hint="`hopgraph search` shows ids"
+        )
+    done = base.done() - (base.failed() if retry_failed else set())
+    wanted = set(known) if ids is None else set(ids)
+    return [key for key in known if key in wanted and key not in done]
+
+
+async def _read(
+    context: ReaderContext, index: Index, base: Pairs, waiting: list[str], on_reading: Callable[[Reading], None]
+) -> _Run:
+    """Read passages side by side."""
+    place = index_folder(index.name) / "pairs.running.sqlite"
+    async with open_checkpoints(str(place)) as saver:
+        run = _Run(context, index, base, load("compactrag_reader", saver), saver, on_reading)
+        queue = iter(waiting)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(at_a_time(get_settings()), len(waiting))):
+                    group.create_task(_worker(run, queue))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+    if not _left(index, base):
+        # Only passages that were cut off have checkpoints left: there is none any more.
+        for path in place.parent.glob(f"{place.name}*"):
+            path.unlink()
+    return run
+
+
+def at_a_time(settings: Settings) -> int:
+    """Passages that are read side by side: what the endpoint takes."""
+    limit = settings.llm_concurrency
+    return limit if settings.llm_url else min(limit, settings.embedded_parallel)
+
+
+async def _worker(run: _Run, queue: Iterator[str]) -> None:
+    for key in queue:
+        try:
+            reading = await _read_passage(run, key)
+        except PromptTooLong as error:
+            passage = run.index.get([key])[0]
+            content = content_id(passage.title, passage.text)
+            reading = Reading(key, content, cause=error.kind, message=error.message)
+            await asyncio.to_thread(run.base.add, reading, [], get_encoder().encode_passages([]))
+        except EndpointError as error:
+            run.refused.append(key)
+            run.in_a_row += 1
+            if run.in_a_row >= REFUSALS or not run.done:
+                raise EndpointError(
+                    f"{error.message} (the reading stopped; {len(run.done):,} passages were read now and are kept)",
+                    hint=f"{error.hint}; then run the same command again: it goes on from here".lstrip("; "),
+                ) from error
+            continue
+        run.in_a_row = 0
+        run.done.append(reading)
+        run.on_reading(reading)
+
+
+async def _read_passage(run: _Run, key: str) -> Reading:
+    """Run the reader's graph on one passage, from where it was cut off if it was, and keep what comes of it."""
+    thread = thread_of(f"{run.base.id}.{run.index.hash}", run.context, key)
+    config: RunnableConfig = {"configurable": {"thread_id": thread}}
+    state: dict[str, Any] = {}
+    begun = await run.saver.aget_tuple(config) is not None
+    if begun:
+        snapshot = await run.graph.aget_state(config)
+        state = {} if snapshot.next else snapshot.values
+    if not state:
+        given = None if begun else {"passage": key}
+        # `sync`: a reply is on disk before the next call goes out.
+        state = await run.graph.ainvoke(given, config, context=run.context, durability="sync")
+    passage = run.index.get([key])[0]
+    pairs = [
+        Pair(key, number, pair["question"], pair["answer"], pair["verbatim"], pair["coverage"])
+        for number, pair in enumerate(state["pairs"], start=1)
+    ]
+    reading = _reading(key, content_id(passage.title, passage.text), state)
+
+    def keep() -> None:
+        run.base.add(reading, pairs, get_encoder().encode_passages([pair_text(pair) for pair in pairs]))
+
+    await asyncio.to_thread(keep)
+    await run.saver.adelete_thread(thread)
+    return reading
+
+
+def _reading(key: str, content: str, state: dict[str, Any]) -> Reading:
+    calls: list[Call] = [call for call in state["ledger"] if call["kind"] == "model"]
+    coverage = [call for call in calls if call["node"] == "coverage_repairer"]
+    cost, extra = cost_of(calls), cost_of(coverage)
+    error = state["error"]
+    dropped = Counter(str(pair["cause"]) for pair in state["dropped"])
+    dropped["flagged"] = sum(not pair["verbatim"] for pair in state["pairs"])
+    return Reading(
+        passage=key,
+        content=content,
+        cause=error["kind"] if error else "",
+        message=error["message"] if error else "",
+        entities=len(state["entities"]),
+        covered=len(state["entities"]) - len(state["uncovered"]),
+        dropped={cause: count for cause, count in sorted(dropped.items()) if count},
+        calls=cost["calls"],
+        repairs=cost["repairs"],
+        prompt_tokens=cost["prompt_tokens"],
+        completion_tokens=cost["completion_tokens"],
+        coverage_calls=extra["calls"],
+        coverage_prompt_tokens=extra["prompt_tokens"],
+        coverage_completion_tokens=extra["completion_tokens"],
+        seconds=cost["seconds"],
+        model=calls[0]["model"] if calls else "",
+        prompts={call["prompt"]: call["prompt_hash"] for call in calls},
+    )
+
+
+def _left(index: Index, base: Pairs) -> int:
+    return len(index) - len(base.done())
+
+
+def _report(index: Index, base: Pairs, refused: Sequence[str]) -> Report:
+    rows = base.readings()
+    good = [row for row in rows if not row.cause]
+    bad = [row for row in rows if row.cause]
+    counts = Counter(pair.passage for pair in base.all_pairs())
+    sizes = [counts[row.passage] for row in good]
+    all_sizes = sizes or [0]
+    spread = {
+        "mean": round(mean(all_sizes), 2),
+        "median": median(all_sizes),
+        "least": min(all_sizes),
+        "most": max(all_sizes),
+    }
+    dropped: Counter[str] = Counter()
+    prompts: dict[str, set[str]] = {}
+    for row in rows:
+        dropped.update(row.dropped)
+        for name, value in row.prompts.items():
+            prompts.setdefault(name, set()).add(value)
+    entities, covered = sum(row.entities for row in good), sum(row.covered for row in good)
+    extra = Tokens(
+        sum(row.coverage_calls for row in rows),
+        sum(row.coverage_prompt_tokens for row in rows),
+        sum(row.coverage_completion_tokens for row in rows),
+    )
+    failures = Counter(row.cause for row in bad)
+    failures.update({"endpoint": len(refused)} if refused else {})
+    return Report(
+        index=index.name,
+        hash=index.hash,
+        digest=base.digest(),
+        passages=len(index),
+        read=len(good),
+        failed=len(bad),
+        left=_left(index, base),
+        pairs=sum(counts.values()),
+        pairs_per_passage=spread,
+        without_pairs=sizes.count(0),
+        entities=entities,
+        covered=covered,
+        coverage=round(covered / entities, 4) if entities else None,
+        dropped=dict(dropped),
+        failures=dict(failures),
+        failed_ids=([row.passage for row in bad] + list(refused))[:100],
+        repairs=sum(row.repairs for row in rows),
+        tokens=Tokens(
+            sum(row.calls for row in rows) - extra.calls,
+            sum(row.prompt_tokens for row in rows) - extra.prompt,
+            sum(row.completion_tokens for row in rows) - extra.completion,
+        ),
+        coverage_tokens=extra,
+        models=dict(Counter(row.model for row in good if row.model)),
+        prompts={name: sorted(values) for name, values in sorted(prompts.items())},
+    )

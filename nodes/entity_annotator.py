@@ -1,0 +1,36 @@
+"""Entity annotator: the named entities of the passage that is read (CompactRAG, Sec. 3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from nodes.passages import fetch
+from nodes.rendering import plain
+from nodes.state import Entity, Node, ReaderState
+from nodes.steps import step
+from stores.entities import find_entities
+
+__all__ = ["entity_annotator"]
+
+
+def entity_annotator() -> Node:
+    """A node that finds the entities which the pairs have to name, by spaCy."""
+
+    async def entity_annotator(state: ReaderState, runtime: Runtime[Any]) -> dict[str, Any]:
+        passage = (await fetch(state, [state["source"]["id"]]))[0]
+        found = await asyncio.to_thread(find_entities, plain(passage.text))
+        entities = [Entity(text=entity.text, label=entity.label) for entity in found]
+        row = step(
+            "root/entity_annotator",
+            "decompose",
+            "entity_annotator",
+            question=state["question"],
+            answer=", ".join(entity["text"] for entity in entities),
+            evidence=[passage.id],
+        )
+        return {"entities": entities, "trajectory": [row]}
+
+    return entity_annotator

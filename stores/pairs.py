@@ -1,0 +1,409 @@
+"""The knowledge base of question-answer pairs that a reader makes of an index (CompactRAG, Sec. 3.1).
+
+It is one SQLite file beside the index, `HOME/indexes/<name>/pairs.sqlite`. A passage's pairs, their vectors and the
+record of its reading are written in one transaction: a kill leaves a passage read or unread, never half of it. Whoever
+searches sees what is committed, also while a reader is at work. The nearest pairs are found by comparing with all of
+them, so what is found does not depend on the order in which passages were read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.embeddings import Encoder, get_encoder
+from inference.errors import StoreError
+from stores.manifest import index_folder
+from stores.passages import content_id
+
+if TYPE_CHECKING:
+    from stores.index import Index
+
+__all__ = ["Pair", "Pairs", "Reading", "Rebased", "open_pairs", "pair_text", "writing"]
+
+FORMAT = 1
+_QUESTION_MARKS = 500
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS readings (
+    passage TEXT PRIMARY KEY, content TEXT NOT NULL, cause TEXT NOT NULL, reading TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pairs (
+    passage TEXT NOT NULL, number INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL,
+    verbatim INTEGER NOT NULL, coverage INTEGER NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (passage, number)
+) WITHOUT ROWID;
+"""
+_COLUMNS = "passage, number, question, answer, verbatim, coverage"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A question with its answer, and the passage that it was read from."""
+
+    passage: str
+    number: int
+    """Its place among the pairs of the passage, from 1."""
+    question: str
+    answer: str
+    verbatim: bool = True
+    """The answer stands in the passage word for word."""
+    coverage: bool = False
+    """It comes from a coverage repair."""
+
+    @property
+    def id(self) -> str:
+        """`<passage id>#<number>`."""
+        return f"{self.passage}#{self.number}"
+
+
+def pair_text(pair: Pair) -> str:
+    """What the encoder gets of a pair: question and answer as one text (Sec. 3.1)."""
+    return f"{pair.question} {pair.answer}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What came of reading one passage, and what it cost."""
+
+    passage: str
+    content: str
+    """`content_id` of the passage as it was read."""
+    cause: str = ""
+    """Why it failed, in one word; "" when it did not."""
+    message: str = ""
+    entities: int = 0
+    covered: int = 0
+    """Entities that a pair mentions."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Pairs of the model that are not in the base (or, where flagged, not verbatim), by cause."""
+    calls: int = 0
+    """Model calls, repairs of either kind included."""
+    repairs: int = 0
+    """Second calls after a reply that could not be used."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    coverage_calls: int = 0
+    """Of the calls: those that a coverage repair made. The same goes for its tokens."""
+    coverage_prompt_tokens: int = 0
+    coverage_completion_tokens: int = 0
+    seconds: float = 0.0
+    model: str = ""
+    prompts: dict[str, str] = field(default_factory=dict)
+    """Hash of every prompt that was used, by name."""
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """What was done when the index was found changed."""
+
+    kept: int = 0
+    forgotten: int = 0
+    """Readings of passages that are gone or have another text now."""
+
+
+class Pairs:
+    """A knowledge base, open. Thread-safe; any number of processes may read while one writes.
+
+    Raises:
+        StoreError: The file is no such database; any method may find it damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._loaded: tuple[str, list[str], list[str], NDArray[np.float32]] | None = None
+        with self._failures():
+            self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            # WAL with NORMAL survives a killed process; only a power cut can lose the last commits.
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+        found = self._about("format", str(FORMAT))
+        if found != str(FORMAT):
+            raise StoreError(
+                f"{path} has format {found}, this version of Hopgraph reads {FORMAT}",
+                hint="move the file away and run `hopgraph read` again",
+            )
+
+    # What it is
+
+    @property
+    def id(self) -> str:
+        """Identity of the base; another one once it has been started anew."""
+        return self._about("id")
+
+    @property
+    def index_hash(self) -> str:
+        """Hash of the index that it was read from; "" before the first reading."""
+        return self._about("index")
+
+    @property
+    def read(self) -> int:
+        """Passages that have been read."""
+        return len(self.done()) - len(self.failed())
+
+    def __len__(self) -> int:
+        """Pairs."""
+        return int(self._all("SELECT count(*) FROM pairs")[0][0])
+
+    def done(self) -> set[str]:
+        """Ids of all passages with a reading, failed or not."""
+        return {str(key) for (key,) in self._all("SELECT passage FROM readings")}
+
+    def failed(self) -> set[str]:
+        """Ids of passages whose reading failed."""
+        return {str(key) for (key,) in self._all("SELECT passage FROM readings WHERE cause != ''")}
+
+    def readings(self) -> list[Reading]:
+        """All readings, by passage id."""
+        return [Reading(**json.loads(row)) for (row,) in self._all("SELECT reading FROM readings ORDER BY passage")]
+
+    def all_pairs(self) -> Iterator[Pair]:
+        """All pairs, by passage id and number."""
+        return (_pair(row) for row in self._all(f"SELECT {_COLUMNS} FROM pairs ORDER BY passage, number"))  # noqa: S608
+
+    def digest(self) -> str:
+        """SHA-256 of all pairs: equal for equal bases, whatever order the passages were read in."""
+        digest = hashlib.sha256()
+        for pair in self.all_pairs():
+            digest.update(json.dumps(astuple(pair), ensure_ascii=False).encode())
+        return digest.hexdigest()
+
+    # Finding pairs
+
+    def get(self, ids: Sequence[str]) -> list[Pair]:
+        """Pairs by id, in the order asked for.
+
+        Raises:
+            StoreError: An id is not in the base (any more).
+        """
+        found: dict[str, Pair] = {}
+        for key in dict.fromkeys(ids):
+            passage, _, number = key.rpartition("#")
+            rows = self._all(
+                f"SELECT {_COLUMNS} FROM pairs WHERE passage = ? AND number = ?",  # noqa: S608
+                (passage, int(number) if number.isdecimal() else -1),
+            )
+            if not rows:
+                raise StoreError(
+                    f"{self._path} has no pair {key!r}", hint="was the base read anew? Ask the question again"
+                )
+            found[key] = _pair(rows[0])
+        return [found[key] for key in ids]
+
+    def search_many(
+        self, queries: Sequence[str], k: int = 5, within: Collection[str] | None = None
+    ) -> list[list[tuple[Pair, float]]]:
+        """The k nearest pairs of each query with their inner products, best first; none for a blank query.
+
+        Args:
+            queries: Encoded together.
+            k: How many.
+            within: Ids of passages; pairs read from others are left out.
+
+        Raises:
+            EndpointError: The embeddings server fails.
+        """
+        ids, passages, matrix = self._vectors()
+        if within is not None:
+            kept = [row for row, passage in enumerate(passages) if passage in within]
+            ids, matrix = [ids[row] for row in kept], matrix[kept]
+        asked = [i for i, query in enumerate(queries) if query.strip()]
+        found: list[list[tuple[Pair, float]]] = [[] for _ in queries]
+        if not asked or not ids:
+            return found
+        scores = get_encoder().encode_queries([queries[i] for i in asked]) @ matrix.T
+        for i, row in zip(asked, scores, strict=True):
+            best = np.argsort(-row, kind="stable")[:k]
+            pairs = self.get([ids[j] for j in best])
+            found[i] = [(pair, float(row[j])) for pair, j in zip(pairs, best, strict=True)]
+        return found
+
+    def _vectors(self) -> tuple[list[str], list[str], NDArray[np.float32]]:
+        """Ids, passage ids and vectors of all pairs, read again only after something was written."""
+        change = self._about("change", "0")
+        loaded = self._loaded
+        if loaded is None or loaded[0] != change:
+            rows = self._all("SELECT passage, number, vector FROM pairs ORDER BY passage, number")
+            matrix = np.frombuffer(b"".join(row[2] for row in rows), "<f4").reshape(len(rows), -1 if rows else 0)
+            loaded = self._loaded = (change, [f"{row[0]}#{row[1]}" for row in rows], [row[0] for row in rows], matrix)
+        return loaded[1], loaded[2], loaded[3]
+
+    # Writing
+
+    def add(self, reading: Reading, pairs: Sequence[Pair], vectors: NDArray[np.float32]) -> None:
+        """Keep a reading with its pairs in place of an earlier one; when this returns, a kill does not lose it.
+
+        Args:
+            reading: The reading.
+            pairs: Its pairs.
+            vectors: Their vectors, shape (pairs, dimension).
+        """
+        rows = [
+            (p.passage, p.number, p.question, p.answer, int(p.verbatim), int(p.coverage), vector.tobytes())
+            for p, vector in zip(pairs, vectors.astype("<f4"), strict=True)
+        ]
+        with self._transaction() as db:
+            db.execute("DELETE FROM pairs WHERE passage = ?", (reading.passage,))
+            db.execute(
+                "INSERT OR REPLACE INTO readings VALUES (?, ?, ?, ?)",
+                (reading.passage, reading.content, reading.cause, json.dumps(asdict(reading), ensure_ascii=False)),
+            )
+            db.executemany("INSERT INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def forget(self, passages: Iterable[str]) -> None:
+        """Forget the readings and the pairs of passages."""
+        keys = [(key,) for key in passages]
+        with self._transaction() as db:
+            db.executemany("DELETE FROM readings WHERE passage = ?", keys)
+            db.executemany("DELETE FROM pairs WHERE passage = ?", keys)
+
+    def clear(self) -> None:
+        """Forget everything: from now on it is another base."""
+        with self._transaction() as db:
+            for table in ("readings", "pairs", "about"):
+                db.execute(f"DELETE FROM {table}")  # noqa: S608
+            db.execute("INSERT INTO about VALUES ('format', ?)", (str(FORMAT),))
+
+    def rebase(self, index: Index, encoder: Encoder) -> Rebased:
+        """Make it the base of an index as it is now: what was read of passages that are still the same stays.
+
+        Pairs are encoded anew if the encoder has changed.
+        """
+        with self._transaction() as db:
+            db.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (str(FORMAT),))
+            db.execute("INSERT OR IGNORE INTO about VALUES ('id', ?)", (secrets.token_hex(8),))
+        if self.index_hash == index.hash:
+            return Rebased()
+        contents = dict(self._all("SELECT passage, content FROM readings"))
+        same = {p.id for chunk in index.passages() for p in chunk if contents.get(p.id) == content_id(p.title, p.text)}
+        self.forget(set(contents) - same)
+        if self._about("encoder") != encoder.id:
+            self._encode_anew(encoder)
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO about VALUES ('encoder', ?)", (encoder.id,))
+            db.execute("INSERT OR REPLACE INTO about VALUES ('index', ?)", (index.hash,))
+        return Rebased(len(same), len(contents) - len(same))
+
+    def _encode_anew(self, encoder: Encoder) -> None:
+        pairs = list(self.all_pairs())
+        if not pairs:
+            return
+        vectors = encoder.encode_passages([pair_text(pair) for pair in pairs]).astype("<f4")
+        rows = [(vector.tobytes(), pair.passage, pair.number) for pair, vector in zip(pairs, vectors, strict=True)]
+        with self._transaction() as db:
+            db.executemany("UPDATE pairs SET vector = ? WHERE passage = ? AND number = ?", rows)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _about(self, key: str, default: str = "") -> str:
+        rows = self._all("SELECT value FROM about WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else default
+
+    def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._failures(), self._lock:
+            return self._db.execute(statement, values).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything or nothing; and whoever searches learns that there is something new."""
+        with self._failures(), self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute(
+                    "INSERT INTO about VALUES ('change', '1') "
+                    "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+                )
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"the knowledge base {self._path}: {error}",
+                hint="is the disk full? If the file is damaged, move it away and run `hopgraph read` again",
+            ) from error
+
+
+def _pair(row: Sequence[Any]) -> Pair:
+    passage, number, question, answer, verbatim, coverage = row
+    return Pair(str(passage), int(number), str(question), str(answer), bool(verbatim), bool(coverage))
+
+
+_open: dict[Path, tuple[int, Pairs]] = {}
+_opening = threading.Lock()
+
+
+def open_pairs(index: Index) -> Pairs:
+    """The knowledge base of an index, finished or not, to search in; one object a process.
+
+    Raises:
+        StoreError: There is none, it belongs to another state of the index, or it can't be read.
+    """
+    path = _path(index.name)
+    read = f"`hopgraph read --index {index.name}`"
+    with _opening:
+        if not path.exists():
+            raise StoreError(
+                f"index {index.name!r} has no knowledge base of question-answer pairs",
+                hint=f"CompactRAG answers from one: make it with {read}",
+            )
+        file = path.stat().st_ino
+        known = _open.get(path)
+        if known is None or known[0] != file:  # a file may have been put in its place
+            known = _open[path] = (file, Pairs(path))
+        base = known[1]
+    if base.index_hash != index.hash:
+        raise StoreError(
+            f"the knowledge base of index {index.name!r} was read from another state of it "
+            f"({base.index_hash[:12] or 'nothing'}, the index is {index.hash[:12]} now)",
+            hint=f"run {read}: passages that are still the same are not read again",
+        )
+    return base
+
+
+@contextlib.contextmanager
+def writing(index: Index) -> Iterator[Pairs]:
+    """The knowledge base of an index to add to, as the only process that does; made if there is none.
+
+    Raises:
+        StoreError: Another process is reading this index, or the file can't be used.
+    """
+    path = _path(index.name)
+    with (path.parent / "pairs.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                f"index {index.name!r} is being read by another process",
+                hint="wait until it is done; questions can be asked meanwhile",
+            ) from None
+        base = Pairs(path)
+        try:
+            yield base
+        finally:
+            base.close()
+
+
+def _path(name: str) -> Path:
+    return index_folder(name) / "pairs.sqlite"
