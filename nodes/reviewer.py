@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from langgraph.runtime import Runtime
@@ -10,14 +11,23 @@ from pydantic import BaseModel, Field
 
 from inference.structured import BadOutput
 from nodes.context import ParContext
-from nodes.model import ask_model
+from nodes.model import Asked, ask_model
 from nodes.passages import fetch
 from nodes.plan import current_step, step_id, with_step
 from nodes.rendering import passage_block, quoted
 from nodes.state import Judgement, Node, ParState
 from nodes.steps import step
+from stores.passages import Passage
 
-__all__ = ["CREDIBILITY", "accuracy_judge", "attribution_judge", "read_label", "review_id", "reviewer"]
+__all__ = [
+    "CREDIBILITY",
+    "accuracy_judge",
+    "ask_attribution",
+    "attribution_judge",
+    "read_label",
+    "review_id",
+    "reviewer",
+]
 
 CREDIBILITY = {"contradictory": 0.0, "extrapolatory": 0.5, "attributable": 1.0}
 """F by AttrScore's label (Eq. 8)."""
@@ -54,7 +64,18 @@ def accuracy_judge(prompt: str) -> Node:
     async def accuracy_judge(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
         if not current_step(state)["attempts"][-1]["answer"]:
             return {"accuracy": Judgement(value=0.0, label="", problem="")}
-        asked = await _ask(state, runtime, "accuracy_judge", prompt, Accuracy)
+        plan_step = current_step(state)
+        passages = await fetch(state, plan_step["attempts"][-1]["cited"])
+        asked = await ask_model(
+            runtime,
+            node="accuracy_judge",
+            step=review_id(state),
+            prompt=prompt,
+            values={"question": quoted(plan_step["asked"]), "answer": quoted(plan_step["attempts"][-1]["answer"])},
+            output=Accuracy,
+            items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
+            items_as="documents",
+        )
         value = round(asked.value.score, 4) if asked.value else 0.0
         return {"accuracy": Judgement(value=value, label="", problem=asked.problem), "ledger": asked.calls}
 
@@ -75,17 +96,57 @@ def attribution_judge(prompt: str, scorer_prompt: str) -> Node:
     async def attribution_judge(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
         if not current_step(state)["attempts"][-1]["answer"]:
             return {"attribution": Judgement(value=0.0, label="contradictory", problem="")}
-        if runtime.context.attribution == "attrscore":
-            asked = await _ask(
-                state, runtime, "attribution_judge", scorer_prompt, Attribution, role="attribution", read=read_label
-            )
-        else:
-            asked = await _ask(state, runtime, "attribution_judge", prompt, Attribution)
+        plan_step = current_step(state)
+        asked = await ask_attribution(
+            runtime,
+            step=review_id(state),
+            question=plan_step["asked"],
+            answer=plan_step["attempts"][-1]["answer"],
+            passages=await fetch(state, plan_step["attempts"][-1]["cited"]),
+            prompt=prompt,
+            scorer_prompt=scorer_prompt,
+        )
         label = asked.value.label if asked.value else "extrapolatory"
         judged = Judgement(value=CREDIBILITY[label], label=label, problem=asked.problem)
         return {"attribution": judged, "ledger": asked.calls}
 
     return attribution_judge
+
+
+async def ask_attribution(
+    runtime: Runtime[Any],
+    *,
+    step: str,
+    question: str,
+    answer: str,
+    passages: Sequence[Passage],
+    prompt: str,
+    scorer_prompt: str,
+) -> Asked[Attribution]:
+    """What the model, or the scorer that `ParContext.attribution` names, says of an answer and its passages.
+
+    Args:
+        runtime: The node's runtime.
+        step: Id of the trajectory step.
+        question: What was answered.
+        answer: The answer.
+        passages: What it cites.
+        prompt: Name of the model's prompt.
+        scorer_prompt: Name of the scorer's.
+    """
+    scored = runtime.context.attribution == "attrscore"
+    return await ask_model(
+        runtime,
+        node="attribution_judge",
+        step=step,
+        prompt=scorer_prompt if scored else prompt,
+        values={"question": quoted(question), "answer": quoted(answer)},
+        output=Attribution,
+        items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
+        items_as="documents",
+        role="attribution" if scored else "llm",
+        read=read_label if scored else None,
+    )
 
 
 def read_label(text: str) -> Attribution:
@@ -102,23 +163,6 @@ def read_label(text: str) -> Attribution:
         raise BadOutput(f"there is no label in the reply {text[:100]!r}")
     label = found[0].casefold()
     return Attribution.model_validate({"label": "extrapolatory" if label == "not attributable" else label})
-
-
-async def _ask(state: ParState, runtime: Runtime[Any], node: str, prompt: str, output: Any, **how: Any) -> Any:
-    plan_step = current_step(state)
-    attempt = plan_step["attempts"][-1]
-    passages = await fetch(state, attempt["cited"])
-    return await ask_model(
-        runtime,
-        node=node,
-        step=review_id(state),
-        prompt=prompt,
-        values={"question": quoted(plan_step["asked"]), "answer": quoted(attempt["answer"])},
-        output=output,
-        items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-        items_as="documents",
-        **how,
-    )
 
 
 def reviewer() -> Node:
