@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 from langchain_core.runnables.graph import Graph
 
 from inference.errors import InputError
 
-__all__ = ["mermaid", "png"]
+__all__ = ["mermaid", "png", "svg"]
 
 
 def mermaid(graph: Graph) -> str:
@@ -30,10 +32,30 @@ def png(graph: Graph) -> bytes:
     Raises:
         InputError: pygraphviz is not installed.
     """
+    drawn: bytes = _picture(graph, {}).draw(format="png", prog="dot")
+    return drawn
+
+
+def svg(graph: Graph, visits: Mapping[str, int]) -> str:
+    """A graph as an SVG picture with the path of a run: nodes that ran are filled, with how often.
+
+    Args:
+        graph: The graph.
+        visits: How often each node ran, by name.
+
+    Raises:
+        InputError: pygraphviz is not installed.
+    """
+    drawn: bytes = _picture(graph, visits).draw(format="svg", prog="dot")
+    text = drawn.decode("utf-8")
+    return text[text.index("<svg") :]
+
+
+def _picture(graph: Graph, visits: Mapping[str, int]) -> Any:
     try:
         import pygraphviz
     except ImportError:
-        raise InputError("a PNG picture needs pygraphviz", hint="pip install 'hopgraph[draw]'") from None
+        raise InputError("a picture needs pygraphviz", hint="pip install 'hopgraph[draw]'") from None
     picture = pygraphviz.AGraph(directed=True, rankdir="TB", nodesep=0.5, ranksep=0.5, fontname="Helvetica")
     picture.node_attr.update(
         shape="box", style="rounded,filled", fillcolor="#eef2fb", color="#5b6b8c", fontname="Helvetica"
@@ -44,7 +66,9 @@ def png(graph: Graph) -> bytes:
         if name.startswith("__"):
             picture.add_node(name, label=name.strip("_"), shape="oval", fillcolor="#ffffff")
         else:
-            picture.add_node(name, label=name.replace("_", " "))
+            times = visits.get(name, 0)
+            ran: dict[str, Any] = {"fillcolor": "#5b6b8c", "fontcolor": "#ffffff"} if times else {}
+            picture.add_node(name, label=name.replace("_", " ") + (f" ×{times}" if times > 1 else ""), **ran)
         before = frozenset(edge.source for edge in graph.edges if edge.target == name)
         after = frozenset(edge.target for edge in graph.edges if edge.source == name)
         between[before, after].append(name)
@@ -54,5 +78,4 @@ def png(graph: Graph) -> bytes:
     for names in between.values():
         if len(names) > 1:
             picture.add_subgraph(names, rank="same")
-    drawn: bytes = picture.draw(format="png", prog="dot")
-    return drawn
+    return picture

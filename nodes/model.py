@@ -60,6 +60,8 @@ class _Raw(TypedDict):
     finish_reason: str
     call: Call
     logprobs: list[float]
+    prompt: list[list[str]]
+    """The messages, role and text: a checkpoint shows what was asked, too."""
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,11 @@ async def _send(request: _Request) -> _Raw:
     }
     scored = field_logprobs(reply.text, reply.tokens, request.score) if request.score else []
     return _Raw(
-        text=reply.text, finish_reason=reply.finish_reason, call=call, logprobs=[token.logprob for token in scored]
+        text=reply.text,
+        finish_reason=reply.finish_reason,
+        call=call,
+        logprobs=[token.logprob for token in scored],
+        prompt=[[message.role, message.content] for message in request.messages],
     )
 
 

@@ -13,6 +13,7 @@ from hopgraph.cli.index import index, search
 from hopgraph.cli.prompts import prompts
 from hopgraph.cli.read import read
 from hopgraph.cli.serve import serve
+from hopgraph.cli.trace import trace
 
 __all__ = ["app", "main", "run_app"]
 
@@ -23,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (index, read, search, ask, resume, serve, doctor, graph):
+for command in (index, read, search, ask, resume, trace, serve, doctor, graph):
     app.command()(command)
 app.add_typer(prompts, name="prompts")
 

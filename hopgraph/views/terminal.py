@@ -11,6 +11,7 @@ from rich.rule import Rule
 from rich.text import Text
 from rich.tree import Tree
 
+from hopgraph.views.steps import Nested, nested
 from nodes.passages import find
 from nodes.rendering import plain
 
@@ -42,9 +43,7 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
         passages: The passages it mentions, by id; an unknown one is shown by its id.
     """
     tree = Tree(Text(plain(result["question"]), style="bold"), guide_style="dim")
-    branches: dict[str, Tree] = {}
-    for step in result["trajectory"]:
-        branches[step["id"]] = _add_step(branches.get(step["parent"], tree), step, passages)
+    _add_steps(tree, nested(result["trajectory"]), passages)
     return Group(
         Rule(Text(result["method"]), style="dim"),
         tree,
@@ -52,6 +51,11 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
         _answer(result),
         Text(_cost(result), style="dim"),
     )
+
+
+def _add_steps(tree: Tree, rows: Sequence[Nested], passages: Mapping[str, Passage]) -> None:
+    for row in rows:
+        _add_steps(_add_step(tree, row.step, passages), row.below, passages)
 
 
 def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> Tree:

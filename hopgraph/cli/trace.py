@@ -1,0 +1,46 @@
+"""`hopgraph trace`: a run as one HTML page."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["trace"]
+
+
+def trace(
+    thread: Annotated[str, typer.Argument(help="Id of the thread, as `hopgraph ask` prints it.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write. Default: trace-THREAD.html.")] = None,
+    run: Annotated[Path | None, typer.Option(help="Folder of an evaluation run that the thread belongs to.")] = None,
+) -> None:
+    """Write a run as one HTML page that needs no network: its path, every step, prompts, replies and passages."""
+    from hopgraph.record import Record, read_record
+    from hopgraph.views.trace import mentioned, render_trace
+    from inference.errors import InputError
+    from nodes.passages import find
+    from stores.checkpoints import open_checkpoints
+
+    place = None
+    if run is not None:
+        place = str(run / "checkpoints.sqlite")
+        if not Path(place).is_file():
+            raise InputError(
+                f"--run {run}: there is no checkpoints.sqlite in it", hint="name a folder of `hopgraph eval`"
+            )
+
+    async def read() -> Record:
+        async with open_checkpoints(place) as saver:
+            return await read_record(thread, saver)
+
+    record = asyncio.run(read())
+    page = render_trace(record, find(record.thread.context.index, mentioned(record)))
+    path = out or Path(f"trace-{thread}.html")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    print(path)

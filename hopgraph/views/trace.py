@@ -1,0 +1,214 @@
+"""A run as one HTML page that needs no network: the path through the graph, every step with what was asked and said."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from hopgraph.drawing import svg
+from hopgraph.methods import METHODS, load
+from hopgraph.views.steps import Nested, nested
+from inference.errors import InputError
+from nodes.rendering import plain
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from hopgraph.record import Exchange, Record
+    from nodes.state import SentenceRef, Step
+    from stores.passages import Passage
+
+__all__ = ["mentioned", "render_trace"]
+
+_GOOD = frozenset({"accepted", "answered", "relevant", "true", "sufficient"})
+
+
+def mentioned(record: Record) -> set[str]:
+    """Ids of all passages that a run speaks of."""
+    result = record.result
+    return {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
+
+
+def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
+    """The page. All text of the run is escaped.
+
+    Args:
+        record: The run.
+        passages: The passages it mentions, by id; an unknown one is shown by its id.
+    """
+    result = record.result
+    steps = result["trajectory"]
+    threshold = getattr(record.thread.context, "threshold", None)
+    by_step: dict[str, list[Exchange]] = {}
+    for exchange in record.exchanges:
+        by_step.setdefault(exchange.call["step"], []).append(exchange)
+    known = {step["id"] for step in steps}
+    numbers = {key: number for number, key in enumerate(_passage_order(record), start=1)}
+    cited = _cited(record, passages)
+    return _template().render(
+        result={**result, "question": plain(result["question"]), "answer": plain(result["answer"])},
+        about=METHODS[result["method"]],
+        drawing=_drawing(record),
+        tree=_rows(nested(steps), by_step, numbers, passages, threshold),
+        loose=[_call(exchange) for step, rest in by_step.items() if step not in known for exchange in rest],
+        stages=_stages(steps, passages),
+        cited=cited,
+        passages=[_passage(key, number, passages, cited, record) for key, number in numbers.items()],
+        settings=sorted(record.thread.context.model_dump(exclude_unset=True).items()),
+    )
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(files("hopgraph.views").joinpath("trace.html").read_text("utf-8"))
+
+
+def _drawing(record: Record) -> str:
+    """The graph with the path taken, as SVG; "" where Graphviz is not installed."""
+    from markupsafe import Markup
+
+    try:
+        # Names of nodes are the method's own: nothing of the run's text is in it.
+        return Markup(svg(load(record.result["method"]).get_graph(xray=True), record.visits))  # noqa: S704
+    except InputError:
+        return ""
+
+
+def _passage_order(record: Record) -> list[str]:
+    """The final evidence first, then what else was found, as it was found."""
+    others = [key for step in record.result["trajectory"] for key in step["evidence"]]
+    return list(dict.fromkeys([*record.result["evidence"], *others]))
+
+
+def _rows(
+    steps: Sequence[Nested],
+    by_step: Mapping[str, Sequence[Exchange]],
+    numbers: Mapping[str, int],
+    passages: Mapping[str, Passage],
+    threshold: float | None,
+) -> list[dict[str, Any]]:
+    """The steps as the page shows them, each with those below it."""
+    rows = []
+    for nest in steps:
+        step = nest.step
+        scored = step["score"] is not None and step["kind"] in ("answer", "verify")
+        row = {
+            **step,
+            "question": plain(step["question"]),
+            "verdict": plain(step["verdict"]),
+            "fallback": plain(step["fallback"]),
+            "answer": [text for line in step["answer"].splitlines() if (text := plain(line))],
+            "mood": _mood(step),
+            "percent": None if step["score"] is None else round(100 * min(max(step["score"], 0.0), 1.0), 1),
+            "tick": round(100 * threshold, 1) if scored and threshold is not None else None,
+            "found": [(numbers[key], _title(key, passages)) for key in step["evidence"]],
+            "chosen": [(_place(*ref, passages), _sentence(*ref, passages)) for ref in step["sentences"]],
+            "exchanges": [_call(exchange) for exchange in by_step.get(step["id"], [])],
+            "below": _rows(nest.below, by_step, numbers, passages, threshold),
+        }
+        rows.append(row)
+    return rows
+
+
+def _mood(step: Step) -> str:
+    """good, bad or nothing: how a verdict is coloured."""
+    verdict = step["verdict"]
+    if not verdict:
+        return ""
+    if verdict.startswith(("pruned", "rejected", "irrelevant", "failed")):
+        return "cut" if verdict.startswith("pruned") else "bad"
+    return "good" if verdict in _GOOD else ""
+
+
+def _call(exchange: Exchange) -> dict[str, Any]:
+    messages = [(role, _printable(text)) for role, text in exchange.prompt]
+    return {**exchange.call, "messages": messages, "reply": _printable(exchange.reply)}
+
+
+def _printable(text: str) -> str:
+    """Text with its line breaks and without other control characters."""
+    return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
+
+
+def _stages(steps: Sequence[Step], passages: Mapping[str, Passage]) -> dict[str, Any] | None:
+    """Which evidence sentences each stage held: PRISM's selections by iteration. None with fewer than two stages."""
+    stages = [step for step in steps if step["sentences"]]
+    refs = list(dict.fromkeys((key, index) for step in stages for key, index in step["sentences"]))
+    if len(stages) < 2:
+        return None
+    held = [{(key, index) for key, index in step["sentences"]} for step in stages]
+    return {
+        "names": [step["id"].removeprefix("root/").replace("_", " ") for step in stages],
+        "rows": [
+            {
+                "title": _place(key, index, passages),
+                "text": _sentence(key, index, passages),
+                "held": [(key, index) in stage for stage in held],
+            }
+            for key, index in refs
+        ],
+    }
+
+
+def _cited(record: Record, passages: Mapping[str, Passage]) -> dict[SentenceRef, str]:
+    """The sentences that the answer rests on, and why they are shown.
+
+    A method that works with sentences says which. Of the others' evidence those are shown that contain the answer.
+    """
+    if record.sentences:
+        return dict.fromkeys(record.sentences, "evidence")
+    answer = _words(record.result["answer"])
+    if not answer.strip():
+        return {}
+    return {
+        (key, index): "contains the answer"
+        for key in record.result["evidence"]
+        if key in passages
+        for index, sentence in enumerate(passages[key].sentences)
+        if answer in _words(sentence)
+    }
+
+
+_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
+
+
+def _words(text: str) -> str:
+    """Words alone, between spaces: one text is in another as whole words."""
+    return f" {' '.join(text.casefold().translate(_PUNCTUATION).split())} "
+
+
+def _passage(
+    key: str,
+    number: int,
+    passages: Mapping[str, Passage],
+    cited: Mapping[SentenceRef, str],
+    record: Record,
+) -> dict[str, Any]:
+    passage = passages.get(key)
+    sentences = (passage.sentences or (passage.text,)) if passage else ()
+    return {
+        "number": number,
+        "id": key,
+        "title": _title(key, passages),
+        "final": key in record.result["evidence"],
+        "sentences": [(plain(text), cited.get((key, index), "")) for index, text in enumerate(sentences)],
+    }
+
+
+def _title(key: str, passages: Mapping[str, Passage]) -> str:
+    return (plain(passages[key].title) if key in passages else "") or key
+
+
+def _place(key: str, index: int, passages: Mapping[str, Passage]) -> str:
+    return f"{_title(key, passages)} [{index}]"
+
+
+def _sentence(key: str, index: int, passages: Mapping[str, Passage]) -> str:
+    sentences = passages[key].sentences if key in passages else ()
+    return plain(sentences[index]) if index < len(sentences) else ""

@@ -1,0 +1,104 @@
+"""`hopgraph trace`: a run as one page."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from hopgraph.cli import run_app
+from hopgraph.run import ask, make_context
+from hopgraph.views.steps import nested
+from nodes.steps import step
+from stores.checkpoints import open_checkpoints
+from tests.graphs import test_parrag, test_prunerag
+
+POISON = "<script>alert(1)</script></mark>{{ 7 * 7 }} & \x1b[31m"
+
+
+def run(method, question, contexts, **context):
+    async def once():
+        async with open_checkpoints() as saver:
+            return await ask(question, make_context(method, context), saver, thread="t1", contexts=contexts)
+
+    return asyncio.run(once())
+
+
+def page_of(tmp_path):
+    path = tmp_path / "page.html"
+    assert run_app(["trace", "t1", "--out", str(path)]) == 0
+    return path.read_text("utf-8")
+
+
+def prunerag_script():
+    return test_prunerag.play(
+        decomposer={
+            test_prunerag.QUESTION: test_prunerag.answer("Bob", -2.0),
+            (test_prunerag.QUESTION, "barred"): test_prunerag.split(test_prunerag.LEFT, test_prunerag.RIGHT),
+            test_prunerag.LEFT: test_prunerag.answer("1950", -0.001),
+        },
+        aggregator={"answer": "Ann Lee"},
+    )
+
+
+def test_a_page_has_every_step_with_what_was_asked_and_said(model, tmp_path):
+    server = model(prunerag_script())
+    result = run("prunerag", test_prunerag.QUESTION, test_prunerag.CONTEXTS, max_searches=2)
+    page = page_of(tmp_path)
+    assert [f'id="step-{row["id"]}"' in page for row in result["trajectory"]] == [True] * len(result["trajectory"])
+    assert page.count('<details class="call">') == len(server.requests)
+    assert page.count("Alpha is a film by Ann Lee.") > len(server.requests)  # in the prompts, and among the passages
+    assert "rejected: confidence 0.135 is below 0.95" in page
+    assert 'aria-label="score 0.135, threshold 0.95"' in page
+    assert "pruned: the search budget is spent" in page
+    assert '<mark title="contains the answer">Alpha is a film by Ann Lee.</mark>' in page
+    assert page.index('id="step-root/0"') < page.index('id="step-root/1"')  # though it was cut before the other ended
+
+
+def test_the_path_is_drawn_with_how_often_each_node_ran(model, tmp_path):
+    model(test_parrag.play(**test_parrag.BASE))
+    run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=2, exemplars="none")
+    page = page_of(tmp_path)
+    drawing = page[page.index("<svg") : page.index("</svg>")]
+    assert ">actor ×2<" in drawing
+    assert ">planner<" in drawing
+    assert drawing.count('fill="#5b6b8c"') > 5
+    filled = re.findall(r'<path fill="#5b6b8c"[^>]*>\s*<text[^>]*>([^<]*)', drawing)
+    assert "reviser" not in filled  # it did not run
+
+
+def test_nothing_of_a_run_is_markup_on_the_page(model, tmp_path):
+    model(test_parrag.play(**test_parrag.BASE | {"generator": {"answer": POISON}}))
+    contexts = [{"title": POISON, "text": POISON, "sentences": [POISON]}, *test_parrag.CONTEXTS]
+    run("parrag", f"Where? {POISON}", contexts, hop_count=1, exemplars="none")
+    page = page_of(tmp_path)
+    assert page.count("<script>") == 1  # the page's own
+    assert "alert(1)" in page
+    assert "{{ 7 * 7 }}" in page
+    assert "\x1b" not in page
+    outside = [link for link in re.findall(r'(?:src|href)="([^"]*)"', page) if not link.startswith("#")]
+    assert outside == []
+    assert "default-src 'none'" in page
+
+
+def test_a_run_that_failed_is_shown_as_far_as_it_got(model, tmp_path):
+    model(test_parrag.play(**test_parrag.BASE | {"generator": {"nothing": 1}}))
+    result = run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=1, exemplars="none")
+    assert result["status"] == "failed"
+    page = page_of(tmp_path)
+    assert "the run did not end" in page
+    assert '<b class="bad">repair</b>' in page
+
+
+def test_an_unknown_thread_or_run_is_said_so(home, capsys, tmp_path):
+    assert run_app(["trace", "nowhere"]) == 2
+    assert "no thread nowhere" in capsys.readouterr().err
+    assert run_app(["trace", "x", "--run", str(tmp_path)]) == 2
+    assert "checkpoints.sqlite" in capsys.readouterr().err
+    assert run_app(["trace", "../../etc/passwd"]) == 2
+
+
+def test_numbered_siblings_come_in_order_and_children_under_their_parents():
+    made = ["root/again", "root/2", "root/2/a", "root/1", "root/10", "root/end"]
+    rows = nested([step(key, "answer", "n", parent=key.rpartition("/")[0]) for key in made])
+    assert [row.step["id"] for row in rows] == ["root/again", "root/1", "root/2", "root/10", "root/end"]
+    assert [row.step["id"] for row in rows[2].below] == ["root/2/a"]
