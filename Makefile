@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo test test-slow lint train-hops drawings lock clean
+.PHONY: setup dev demo test test-slow lint drawings lock clean
 
 setup: $(VENV)/installed
 
@@ -42,12 +42,18 @@ lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Trains PAR-RAG's hop predictor anew, in an environment of its own because of torch; minutes on a CPU.
+# Each trains a part anew, in an environment of its own because of torch; minutes on a CPU.
 DATA ?= ../shared/data
-train-hops: setup
+TRAINERS := train-hops train-extractor train-rewriter train-revelator-encoder
+train-hops: TRAINER := hops
+train-extractor: TRAINER := extractor
+train-rewriter: TRAINER := rewriter
+train-revelator-encoder: TRAINER := revelator.encoder
+.PHONY: $(TRAINERS)
+$(TRAINERS): setup
 	$(PYTHON) -m venv --clear $(VENV)-train
 	$(VENV)-train/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train]'
-	$(VENV)-train/bin/python -m hopgraph.training.hops --data $(DATA)
+	$(VENV)-train/bin/python -m hopgraph.training.$(TRAINER) --data $(DATA)
 
 # The pictures of the documentation.
 drawings: dev

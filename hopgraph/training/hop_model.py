@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -82,7 +81,7 @@ def train(rows: Sequence[Labelled], schedule: Schedule = SCHEDULE, without: Sequ
     # A blanked feature has an endless deviation: whatever its value, the head gets 0.
     deviation[[SurfaceFeatures._fields.index(name) for name in without]] = np.inf
     features = torch.from_numpy((raw - mean) / deviation)
-    states = States([prepared(row.question) for row in rows], Trunk(threads=os.cpu_count() or 1))
+    states = States([prepared(row.question) for row in rows], Trunk(threads=torch.get_num_threads()))
     targets = torch.tensor([row.hops - 1 for row in rows])
     weights = _class_weights(targets)
     model = HopModel(untrained_layers(), 384 + features.shape[1])
@@ -115,7 +114,7 @@ def feature_worth(
     everything = [*rows, *tested]
     raw = _surface(everything)
     surface = torch.from_numpy((raw - raw[: len(rows)].mean(axis=0)) / np.maximum(raw[: len(rows)].std(axis=0), 1e-3))
-    states = States([prepared(row.question) for row in everything], Trunk(threads=os.cpu_count() or 1))
+    states = States([prepared(row.question) for row in everything], Trunk(threads=torch.get_num_threads()))
     targets = torch.tensor([row.hops - 1 for row in rows])
     encodings = {
         "trained": _encoded({k: v for k, v in weights.items() if k[0].isdigit()}, states),

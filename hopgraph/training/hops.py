@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hopgraph.training.command import WEIGHTS, guarded, parser, written
 from hopgraph.training.hop_data import Labelled, evaluation_sets, training_rows
-from inference.errors import HopgraphError
 from inference.heads import load_weights, save_weights
 from inference.hops import SurfaceFeatures, predict_hops
 
 __all__ = ["confusion", "evaluation_report", "macro_f1", "main"]
 
-WEIGHTS = Path(__file__).parents[2] / "inference" / "hops.npz"
+SHIPPED = WEIGHTS / "hops.npz"
 Matrix = NDArray[np.int64]
 """Shape (4, 4): questions by true hop count (rows) and predicted hop count (columns)."""
 
@@ -90,7 +90,7 @@ def _ablation_report(data: Path) -> str:
 
     sets = evaluation_sets(data)
     tested = [row for rows in sets.values() for row in rows]
-    found = feature_worth(load_weights(WEIGHTS), training_rows(data)[0], tested)
+    found = feature_worth(load_weights(SHIPPED), training_rows(data)[0], tested)
     ends = np.cumsum([len(rows) for rows in sets.values()])
     lines = [
         "| encoding | surface features | validation accuracy | macro-F1 | MuSiQue macro-F1 | 2Wiki | HotpotQA |",
@@ -116,38 +116,31 @@ def _train(data: Path, to: Path, epochs: float | None, without: Sequence[str]) -
     weights = train(rows, replace(SCHEDULE, epochs=epochs) if epochs else SCHEDULE, without)
     save_weights(to, weights)
     dropped = ", ".join(f"{count} of {name}" for name, count in left_out.items())
-    return (
-        f"{len(rows)} questions (left out as held out or repeated: {dropped}), {time.perf_counter() - start:.0f} s\n"
-        f"{to}: {to.stat().st_size / 1e6:.1f} MB\n"
-    )
+    trained_on = f"{len(rows)} questions (left out as held out or repeated: {dropped})"
+    return written(to, trained_on, time.perf_counter() - start)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m hopgraph.training.hops", description="Train the hop predictor.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with train/ and the data sets")
-    parser.add_argument("--to", type=Path, default=WEIGHTS, help="file of weights to write")
-    parser.add_argument("--epochs", type=float, help="passes over the data")
-    parser.add_argument("--without", nargs="+", default=[], choices=SurfaceFeatures._fields, help="features to blank")
-    what = parser.add_mutually_exclusive_group()
+    options = _options(arguments)
+
+    def report() -> str:
+        if options.evaluate:
+            return evaluation_report(evaluation_sets(options.data))
+        if options.ablate:
+            return _ablation_report(options.data)
+        return _train(options.data, options.to, options.epochs, options.without)
+
+    return guarded(report)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    options = parser("hops", "Train the hop predictor.", SHIPPED)
+    options.add_argument("--without", nargs="+", default=[], choices=SurfaceFeatures._fields, help="features to blank")
+    what = options.add_mutually_exclusive_group()
     what.add_argument("--evaluate", action="store_true", help="print what the shipped predictor does; trains nothing")
     what.add_argument("--ablate", action="store_true", help="print what each feature is worth; writes nothing")
-    options = parser.parse_args(arguments)
-    try:
-        if options.evaluate:
-            report = evaluation_report(evaluation_sets(options.data))
-        elif options.ablate:
-            report = _ablation_report(options.data)
-        else:
-            report = _train(options.data, options.to, options.epochs, options.without)
-    except ModuleNotFoundError as error:
-        sys.stderr.write(f"{error}\ntraining needs torch: pip install 'hopgraph[train]'\n")
-        return 2
-    except HopgraphError as error:
-        sys.stderr.write(f"{error.message}\n{error.hint}\n")
-        return error.exit_code
-    sys.stdout.write(report)
-    return 0
+    return options.parse_args(arguments)
 
 
 if __name__ == "__main__":

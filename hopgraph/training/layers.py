@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from inference.heads import ATTENTION_HEADS, Array, Trunk
 
-__all__ = ["Schedule", "States", "UpperLayers", "array", "fit"]
+__all__ = ["Schedule", "SpanHead", "States", "UpperLayers", "array", "fit", "padded", "span_loss"]
 
 _WIDTH = 384
 _console = Console(stderr=True)
@@ -29,12 +29,12 @@ class States:
     """What the trunk gives for many texts, kept in memory as half floats: the trunk never changes, so it runs once.
 
     Args:
-        texts: What to read.
+        texts: What to read: texts, or pairs of texts that are read together.
         trunk: The shared layers.
     """
 
-    def __init__(self, texts: Sequence[str], trunk: Trunk) -> None:
-        pieces = [trunk.pieces(text).ids for text in texts]
+    def __init__(self, texts: Sequence[str | tuple[str, str]], trunk: Trunk) -> None:
+        pieces = [trunk.pieces(*((text,) if isinstance(text, str) else text)).ids for text in texts]
         self.lengths: NDArray[np.int64] = np.array([len(ids) for ids in pieces], np.int64)
         self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self._values = np.empty((int(self._starts[-1]), _WIDTH), np.float16)
@@ -45,7 +45,7 @@ class States:
             for group in np.split(order, np.flatnonzero(np.diff(self.lengths[order])) + 1)
             for start in range(0, len(group), 32)
         ]
-        for group in track(groups, "reading questions", console=_console, transient=True):
+        for group in track(groups, "reading texts", console=_console, transient=True):
             for text, states in zip(group, trunk.batch([pieces[i] for i in group]), strict=True):
                 self._values[self._starts[text] : self._starts[text + 1]] = states
 
@@ -111,6 +111,47 @@ class UpperLayers(nn.Module):
     def arrays(self) -> dict[str, Array]:
         """The weights as `inference.heads` takes them."""
         return {name.replace("layers.", "").replace("parts.", ""): array(p) for name, p in self.named_parameters()}
+
+
+class SpanHead(nn.Module):
+    """Scores of the stretches of a text, as `inference.heads.span_scores` gives them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.edges = nn.Linear(_WIDTH, 2)
+        self.start = nn.Linear(_WIDTH, 64, bias=False)
+        self.end = nn.Linear(_WIDTH, 64, bias=False)
+        for part in (self.start, self.end):
+            nn.init.normal_(part.weight, std=0.01)  # at first the edges decide
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Scores, shape (texts, pieces, pieces): first piece, last piece."""
+        starts, ends = self.edges(states).float().unbind(-1)
+        together: Tensor = (self.start(states) @ self.end(states).transpose(1, 2)).float()
+        return together + starts[:, :, None] + ends[:, None, :]
+
+    def arrays(self) -> dict[str, Array]:
+        """The weights as `inference.heads.SPAN` names them."""
+        return {
+            "span": array(self.edges.weight.T),
+            "span_bias": array(self.edges.bias),
+            "span_from": array(self.start.weight.T),
+            "span_to": array(self.end.weight.T),
+        }
+
+
+def span_loss(scores: Tensor, allowed: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """Mean cross-entropy over all allowed stretches; scores and allowed of shape (texts, pieces, pieces)."""
+    flat = scores.masked_fill(~allowed, -1e4).flatten(1)
+    return functional.cross_entropy(flat, starts * scores.shape[2] + ends)
+
+
+def padded(tables: Sequence[NDArray[np.bool_]], pieces: int) -> Tensor:
+    """Square tables of several texts as one tensor, shape (texts, pieces, pieces)."""
+    result = torch.zeros(len(tables), pieces, pieces, dtype=torch.bool)
+    for row, table in enumerate(tables):
+        result[row, : len(table), : len(table)] = torch.from_numpy(table)
+    return result
 
 
 def array(values: Tensor) -> Array:

@@ -18,7 +18,19 @@ from typing import Any, Literal, get_args
 from hopgraph.training.hop_data import dev_questions, normalised, rows_of, text_of
 from inference.errors import InputError
 
-__all__ = ["ROUTES", "SKILLS", "Example", "Skill", "Turn", "all_examples", "chosen", "content_words", "is_held_out"]
+__all__ = [
+    "ROUTES",
+    "SKILLS",
+    "Example",
+    "Skill",
+    "Turn",
+    "all_examples",
+    "chosen",
+    "content_words",
+    "divided",
+    "is_held_out",
+    "musique_turns",
+]
 
 Skill = Literal["router", "decomposer", "refiner", "relevance", "ending"]
 SKILLS: tuple[Skill, ...] = get_args(Skill)
@@ -82,14 +94,27 @@ def is_held_out(question: str) -> bool:
 
 
 def all_examples(data: Path, compound: Path | None = None) -> tuple[list[Example], list[Example], dict[str, int]]:
+    """Examples to train on, held-out examples, and how many were left out for what cause (`divided`).
+
+    Args:
+        data: Folder that holds `train/` and a folder for each data set.
+        compound: Questions of `hopgraph.training.revelator.compound`: more compound routes and decompositions.
+
+    Raises:
+        InputError: A file is missing or malformed.
+    """
+    return divided(_examples(data, compound), data)
+
+
+def divided(examples: Iterable[Example], data: Path) -> tuple[list[Example], list[Example], dict[str, int]]:
     """Examples to train on, held-out examples, and how many were left out for what cause.
 
     A training example is left out when its root or its own question is a dev question (or a sub-question of one) of
     any data set, or is asked in a held-out example of the same skill.
 
     Args:
-        data: Folder that holds `train/` and a folder for each data set.
-        compound: Questions of `hopgraph.training.revelator.compound`: more compound routes and decompositions.
+        examples: Examples of any skills.
+        data: Folder that holds a folder for each data set.
 
     Raises:
         InputError: A file is missing or malformed.
@@ -99,7 +124,7 @@ def all_examples(data: Path, compound: Path | None = None) -> tuple[list[Example
     held: list[Example] = []
     rest: list[Example] = []
     seen: set[str] = set()
-    for example in _examples(data, compound):
+    for example in examples:
         if {normalised(example.root), normalised(example.question)} & dev:
             left_out["a dev question"] += 1
         elif example.id in seen:
@@ -257,8 +282,8 @@ def _chains(train: Path) -> Iterator[_Chain]:
 _REFERENCE = re.compile(r"#\s?(\d+)")
 
 
-def _musique_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple[Turn, ...]:
-    """`#k` stands for the answer of hop k; `subject >> relation` is put into words."""
+def musique_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple[Turn, ...]:
+    """Hops that stand alone: `#k` becomes the answer of hop k; `subject >> relation` is put into words."""
     answers = [answer for _, answer in parts]
 
     def answer(match: re.Match[str]) -> str:
@@ -281,7 +306,7 @@ def _two_wiki_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tup
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any], list[tuple[str, str]]], tuple[Turn, ...]]] = {
-    "musique": _musique_turns,
+    "musique": musique_turns,
     "2wikimultihopqa": _two_wiki_turns,
 }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import inference.heads
 import inference.hops
 from hopgraph.training.hop_data import Labelled, evaluation_sets
 from hopgraph.training.hops import confusion, evaluation_report, macro_f1, main
@@ -61,7 +62,7 @@ def test_training_on_a_few_questions_gives_weights_that_the_predictor_runs(
     assert main(["--data", str(data), "--to", str(to), "--epochs", "15"]) == 0
     assert to.stat().st_size < 6_000_000
 
-    monkeypatch.setattr(inference.hops, "files", lambda _: tmp_path)
+    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
     inference.hops._head.cache_clear()
     try:
         rows = evaluation_sets(data)["validation"]

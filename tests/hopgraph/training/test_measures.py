@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hopgraph.training.measures import agreement, calibration_error, ranked_right, table
+
+
+@pytest.mark.parametrize(
+    ("said", "gold", "expected"),
+    [
+        ("The Hague", "hague.", (1, 1)),
+        ("", "the", (1, 1)),
+        ("", "Rome", (0, 0)),
+        ("New York City", "New York", (0, 0.8)),
+        ("a b b", "b b b", (0, pytest.approx(0.8))),  # "a" is an article
+    ],
+)
+def test_agreement_ignores_case_punctuation_and_articles(said: str, gold: str, expected):
+    assert agreement(said, gold) == expected
+
+
+def test_calibration_error_is_the_mean_distance_of_probability_from_share():
+    probabilities = np.array([0.95, 0.95, 0.15, 0.15])
+    assert calibration_error(probabilities, np.array([True, True, False, False])) == pytest.approx(0.1)
+    assert calibration_error(probabilities, np.array([False, False, True, True])) == pytest.approx(0.9)
+
+
+def test_ranked_right_counts_pairs_and_halves_ties():
+    right = np.array([True, False, False])
+    assert ranked_right(np.array([0.5, 0.5, 0.1]), right) == 0.75
+    assert ranked_right(np.array([0.9, 0.5, 0.1]), right) == 1
+
+
+def test_a_table_is_markdown():
+    assert (
+        table(["name", "rows", "right"], [["a", 3, 0.5]])
+        == "| name | rows | right |\n|---|---:|---:|\n| a | 3 | 0.500 |"
+    )
