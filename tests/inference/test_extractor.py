@@ -117,8 +117,8 @@ def test_answer_pieces_are_those_of_the_answers_lines_numbered_by_pair():
 
 def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     save_weights(tmp_path / "extractor.npz", {"span": np.zeros((2, 2), np.float32)})
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
     get_trunk()
+    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
     inference.extractor._head.cache_clear()
     with pytest.raises(StoreError, match=r"extractor\.npz: the weights lack likeness, span_bias") as caught:
         extract_answers([("Who?", "Who?\nShe.")])

@@ -104,6 +104,7 @@ def test_weights_of_something_else_are_refused(tmp_path, monkeypatch: pytest.Mon
     import numpy as np
 
     save_weights(tmp_path / "hops.npz", {"hidden": np.zeros((2, 2), np.float32)})
+    inference.heads.get_trunk()
     monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
     inference.hops._head.cache_clear()
     with pytest.raises(StoreError, match=r"lack .*hops_bias"):

@@ -109,8 +109,8 @@ def test_no_questions_nothing_rewritten():
 
 def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     save_weights(tmp_path / "rewriter.npz", {"span": np.zeros((2, 2), np.float32)})
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
     get_trunk()
+    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
     inference.rewriter._head.cache_clear()
     with pytest.raises(StoreError, match=r"rewriter\.npz: the weights lack form, form_bias, span_bias") as caught:
         rewrite_questions([("Where was he born?", "Ada")])

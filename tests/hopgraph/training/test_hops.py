@@ -62,6 +62,7 @@ def test_training_on_a_few_questions_gives_weights_that_the_predictor_runs(
     assert main(["--data", str(data), "--to", str(to), "--epochs", "15"]) == 0
     assert to.stat().st_size < 6_000_000
 
+    inference.heads.get_trunk()
     monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
     inference.hops._head.cache_clear()
     try:
