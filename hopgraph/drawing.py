@@ -14,10 +14,25 @@ __all__ = ["mermaid", "png", "svg"]
 
 
 def mermaid(graph: Graph) -> str:
-    """A graph as Mermaid text: nodes by name, conditional edges dotted with their label. Sorted."""
+    """A graph as Mermaid text: nodes by name, conditional edges dotted with their label, subgraphs in a box. Sorted."""
     ends = [f'  {name}(["{name.strip("_")}"])' for name in graph.nodes if name.startswith("__")]
-    edges = [f"  {edge.source} {_arrow(edge.data, edge.conditional)} {edge.target}" for edge in graph.edges]
-    return "\n".join(["graph TD", *ends, *sorted(edges)])
+    edges = [f"  {_id(edge.source)} {_arrow(edge.data, edge.conditional)} {_id(edge.target)}" for edge in graph.edges]
+    inner = sorted(name.split(":", 1) for name in graph.nodes if ":" in name)
+    boxes = [
+        line
+        for box in sorted({outer for outer, _ in inner})
+        for line in (
+            f"  subgraph {box}",
+            *(f'    {_id(f"{outer}:{name}")}["{name}"]' for outer, name in inner if outer == box),
+            "  end",
+        )
+    ]
+    return "\n".join(["graph TD", *ends, *boxes, *sorted(edges)])
+
+
+def _id(name: str) -> str:
+    """A node's name as Mermaid takes it."""
+    return name.replace(":", "_")
 
 
 def _arrow(label: object, conditional: bool) -> str:
@@ -27,7 +42,7 @@ def _arrow(label: object, conditional: bool) -> str:
 
 
 def png(graph: Graph) -> bytes:
-    """A graph as a PNG picture, laid out by Graphviz. Nodes between the same others stand side by side.
+    """A graph as a PNG picture, laid out by Graphviz: subgraphs in a box, nodes between the same others side by side.
 
     Raises:
         InputError: pygraphviz is not installed.
@@ -68,7 +83,9 @@ def _picture(graph: Graph, visits: Mapping[str, int]) -> Any:
         else:
             times = visits.get(name, 0)
             ran: dict[str, Any] = {"fillcolor": "#5b6b8c", "fontcolor": "#ffffff"} if times else {}
-            picture.add_node(name, label=name.replace("_", " ") + (f" ×{times}" if times > 1 else ""), **ran)
+            picture.add_node(
+                name, label=name.rpartition(":")[2].replace("_", " ") + (f" ×{times}" if times > 1 else ""), **ran
+            )
         before = frozenset(edge.source for edge in graph.edges if edge.target == name)
         after = frozenset(edge.target for edge in graph.edges if edge.source == name)
         between[before, after].append(name)
@@ -78,4 +95,7 @@ def _picture(graph: Graph, visits: Mapping[str, int]) -> Any:
     for names in between.values():
         if len(names) > 1:
             picture.add_subgraph(names, rank="same")
+    for box in sorted({name.partition(":")[0] for name in graph.nodes if ":" in name}):
+        inside = [name for name in graph.nodes if name.startswith(f"{box}:")]
+        picture.add_subgraph(inside, name=f"cluster_{box}", label=box, color="#5b6b8c", style="rounded")
     return picture

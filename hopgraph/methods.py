@@ -18,6 +18,7 @@ METHODS = {
     "no_retrieval": "the model alone, without a search",
     "standard_rag": "one search, one answer",
     "prunerag": "PruneRAG: a decomposition tree, pruned by answer confidence",
+    "hanrag": "HANRAG: a router to four paths, with noise-resistant retrieval",
     "parrag": "PAR-RAG: a plan whose every step is acted on and reviewed",
     "prism": "PRISM: precision and recall in a loop over evidence sentences",
 }

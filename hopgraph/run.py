@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from hopgraph.methods import check_method, context_class, load
 from hopgraph.results import Result, result_of
 from inference.errors import HopgraphError, InputError, StoreError
-from nodes.state import RunError, Step
+from inference.ledger import merge_calls
+from nodes.state import RunError, Step, merge_steps
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -179,18 +180,41 @@ async def _run(
     error: RunError | None = None
     try:
         # `sync`: a step's results are on disk before the next step's calls go out.
-        async for update in graph.astream(given, config, context=context, stream_mode="updates", durability="sync"):
+        stream = graph.astream(given, config, context=context, stream_mode="updates", durability="sync", subgraphs=True)
+        reported: dict[str, Step] = {}
+        async for _, update in stream:
             for row in _steps(update):
-                if on_step is not None:
+                # A subgraph's steps come a second time when it ends, as the update of the graph around it.
+                if on_step is not None and reported.get(row["id"]) != row:
+                    reported[row["id"]] = row
                     on_step(row)
     except InputError:
         raise
     except HopgraphError as problem:
         if problem.exit_code == StoreError.exit_code:
             raise
-        node = next(iter((await graph.aget_state(config)).next), "")
+        node = _failed_node(await graph.aget_state(config, subgraphs=True))
         error = RunError(kind=problem.kind, message=problem.message, node=node)
     return await _result(context, saver, config, question_id, question, error)
+
+
+def _failed_node(snapshot: Any) -> str:
+    """Name of the node that failed, the innermost one, by a graph's `StateSnapshot`; "" if none did."""
+    failed = next((task for task in snapshot.tasks if task.error is not None), next(iter(snapshot.tasks), None))
+    if failed is None:
+        return ""
+    return (_failed_node(failed.state) if hasattr(failed.state, "tasks") else "") or failed.name
+
+
+def _values(snapshot: Any) -> dict[str, Any]:
+    """A run's state by its `StateSnapshot`, with steps and calls of the subgraphs that it was cut off in."""
+    values = dict(snapshot.values)
+    for task in snapshot.tasks:
+        if hasattr(task.state, "tasks"):
+            inner = _values(task.state)
+            values["trajectory"] = merge_steps(values.get("trajectory", []), inner.get("trajectory", []))
+            values["ledger"] = merge_calls(values.get("ledger", []), inner.get("ledger", []))
+    return values
 
 
 def _steps(update: Any) -> list[Step]:
@@ -209,6 +233,6 @@ async def _result(
     error: RunError | None,
 ) -> Result:
     graph = load(context.method, saver)
-    state = (await graph.aget_state(config)).values
+    state = _values(await graph.aget_state(config, subgraphs=True))
     thread = str(config["configurable"]["thread_id"])
     return result_of(state, id=question_id, method=context.method, question=question, thread=thread, error=error)

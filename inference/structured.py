@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-__all__ = ["BadOutput", "Span", "Token", "field_logprobs", "field_span", "parse_output", "well_formed"]
+__all__ = [
+    "BadOutput",
+    "Span",
+    "Token",
+    "field_logprobs",
+    "field_span",
+    "parse_output",
+    "true_probability",
+    "well_formed",
+]
 
 Output = TypeVar("Output", bound=BaseModel)
 
@@ -19,6 +29,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
+_LETTERS = re.compile(r"[a-z]+")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_ATTEMPTS = 50
 
@@ -131,6 +142,40 @@ def field_logprobs(text: str, tokens: Sequence[Token], path: Sequence[str | int]
         if inside:
             found.append(token)
     return found
+
+
+def true_probability(text: str, tokens: Sequence[Token], path: Sequence[str | int]) -> float | None:
+    """Probability that the boolean at `path` is true, normalised over true and false.
+
+    The two part ways at the value's first token: its alternatives there are summed up by the word they begin, whatever
+    their case and the signs before it. One that is too unlikely to be listed counts as impossible. Where the server
+    lists no alternatives, what is not the chosen word is the other one.
+
+    Args:
+        text: The reply.
+        tokens: All tokens of the completion, with their alternatives.
+        path: Keys and indices from the top of the object.
+
+    Returns:
+        None when the field is missing or no boolean, or when the tokens do not spell the reply.
+    """
+    span, spelled = field_span(text, path), field_logprobs(text, tokens, path)
+    said = "" if span is None else text[span.start : span.end].casefold()
+    if said not in ("true", "false") or not spelled:
+        return None
+    first = spelled[0]
+    if not first.top:
+        chosen = min(1.0, math.exp(sum(token.logprob for token in spelled)))
+        return chosen if said == "true" else 1.0 - chosen
+    mass = {"true": 0.0, "false": 0.0}
+    for token, logprob in {**first.top, first.text.decode(errors="replace"): first.logprob}.items():
+        begun = _LETTERS.search(token.casefold())
+        for word in mass:
+            # A token may go on after the word, as in `true}`.
+            if begun and word.startswith(begun[0]):
+                mass[word] += math.exp(logprob)
+    total = mass["true"] + mass["false"]
+    return mass["true"] / total if total else None
 
 
 def _is_mark(byte: int) -> bool:

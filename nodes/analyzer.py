@@ -12,7 +12,7 @@ from nodes.rendering import plain, quoted
 from nodes.state import Node, State
 from nodes.steps import step
 
-__all__ = ["MAX_SUBQUESTIONS", "Subquestions", "analyzer"]
+__all__ = ["MAX_SUBQUESTIONS", "Subquestions", "ThoughtAndSubquestions", "analyzer"]
 
 MAX_SUBQUESTIONS = 8
 
@@ -23,24 +23,35 @@ class Subquestions(BaseModel):
     subquestions: list[Annotated[str, Field(max_length=200)]] = Field(max_length=MAX_SUBQUESTIONS)
 
 
-def analyzer(prompt: str) -> Node:
+class ThoughtAndSubquestions(BaseModel):
+    """The same, after thinking about it."""
+
+    thought: str = Field(max_length=300)
+    subquestions: list[Annotated[str, Field(max_length=200)]] = Field(max_length=MAX_SUBQUESTIONS)
+
+
+def analyzer(
+    prompt: str, *, name: str = "analyzer", output: type[Subquestions | ThoughtAndSubquestions] = Subquestions
+) -> Node:
     """A node that writes `subquestions`, in order, without repeats.
 
     If the model's output can't be used, or holds no sub-question, the question stands for itself and the step says so.
 
     Args:
         prompt: Name of the prompt; it is given `question`.
+        name: The node's name.
+        output: What is asked for.
     """
 
     async def analyzer(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         question = state["question"]
         asked = await ask_model(
             runtime,
-            node="analyzer",
-            step="root/analyzer",
+            node=name,
+            step=f"root/{name}",
             prompt=prompt,
             values={"question": quoted(question)},
-            output=Subquestions,
+            output=output,
         )
         written = asked.value.subquestions if asked.value else []
         subquestions = list(dict.fromkeys(text for item in written if (text := plain(item))))
@@ -49,9 +60,9 @@ def analyzer(prompt: str) -> Node:
             subquestions = [question]
             fallback += "; the question itself was used"
         row = step(
-            "root/analyzer",
+            f"root/{name}",
             "decompose",
-            "analyzer",
+            name,
             question=question,
             answer="\n".join(subquestions),
             calls=len(asked.calls),

@@ -12,6 +12,7 @@ from inference.settings import get_settings
 __all__ = [
     "CompactContext",
     "Context",
+    "HanContext",
     "NoRetrievalContext",
     "ParContext",
     "PrismContext",
@@ -47,6 +48,8 @@ class Context(BaseModel):
     paper_retriever: ClassVar[Retriever] = "hybrid"
     knowledge_base: ClassVar[bool] = False
     """Whether the method answers from question-answer pairs that a reader has made of the index."""
+    without_logprobs: ClassVar[str] = "leave out what needs them (`ablate`)"
+    """What can be done where the server gives no log-probabilities."""
 
     index: str | None = Field(
         default=None, title="Index", description="Name of the index to search; `hopgraph index` makes one."
@@ -264,6 +267,57 @@ class ParContext(Context):
                 "HOPGRAPH_ATTRIBUTION_MODEL names one",
                 hint="serve AttrScore or its like at an OpenAI-compatible endpoint; `attribution=model` does without",
             )
+
+
+class HanContext(Context):
+    """HANRAG: a Revelator that routes, decomposes, refines, and keeps noise away."""
+
+    method = "hanrag"
+    paper_retriever = "sparse"
+    without_logprobs = "take verdicts by their text (`verdicts=text`)"
+
+    route: Literal["straightforward", "single_step", "compound", "complex"] | None = Field(
+        default=None, title="Route", description="Instead of the router's: every question takes this path (App. C)."
+    )
+    verdicts: Literal["probability", "text"] = Field(
+        default="probability",
+        title="Verdicts",
+        description="Relevance and ending by the probability of `true`, or, for servers that do not tell it, by text.",
+    )
+    relevance_threshold: float = Field(
+        default=0.5,
+        ge=0.0,
+        le=1.0,
+        title="Relevance threshold",
+        description="A passage is kept when its probability of being relevant is at least this.",
+    )
+    ending_threshold: float = Field(
+        default=0.5,
+        ge=0.0,
+        le=1.0,
+        title="Ending threshold",
+        description="Retrieval ends when the probability that the chain is enough is at least this.",
+    )
+    max_steps: int = Field(
+        default=5, ge=1, le=20, title="Steps", description="Seed questions of a complex question at most."
+    )
+    ablate: list[Literal["relevance", "ending", "refiner"]] = Field(
+        default_factory=list,
+        title="Ablations",
+        description=(
+            "`relevance`: all passages are kept. `ending`: all steps are taken. `refiner`: the question itself is "
+            "asked in every step (App. E)."
+        ),
+    )
+    prompt_router: str | None = _prompt("hanrag/router", "router")
+    prompt_straightforward: str | None = _prompt("hanrag/straightforward", "generator")
+    prompt_decomposer: str | None = _prompt("hanrag/decomposer", "decomposer")
+    prompt_refiner: str | None = _prompt("hanrag/refiner", "refiner")
+    prompt_relevance: str | None = _prompt("hanrag/relevance", "relevance_discriminator")
+    prompt_answer: str | None = _prompt("hanrag/answer", "generator")
+    prompt_ending: str | None = _prompt("hanrag/ending", "ending_discriminator")
+    prompt_aggregator: str | None = _prompt("hanrag/aggregator", "aggregator")
+    prompt_synthesizer: str | None = _prompt("hanrag/synthesizer", "synthesizer")
 
 
 class PrismContext(Context):

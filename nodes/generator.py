@@ -12,7 +12,7 @@ from nodes.evidence import as_refs
 from nodes.model import ask_model
 from nodes.passages import fetch
 from nodes.rendering import passage_block, plain, quoted, sentence_block
-from nodes.state import Node, RunError, SentenceRef, State, Status
+from nodes.state import Node, PassageRef, RunError, SentenceRef, State, Status
 from nodes.steps import step
 
 __all__ = ["ABSTENTIONS", "Answer", "generator", "is_abstention", "passages_or_sentences", "read_answer"]
@@ -53,19 +53,27 @@ async def passages_or_sentences(state: State, context: Any) -> list[str]:
     return [sentence_block(number, p, chosen[p.id]) for number, p in enumerate(passages, start=1) if chosen[p.id]]
 
 
-def generator(prompt: str, *, blocks: Blocks | None = passages_or_sentences) -> Node:
+def generator(
+    prompt: str,
+    *,
+    name: str = "generator",
+    blocks: Blocks | None = passages_or_sentences,
+    evidence: Callable[[Any], list[PassageRef]] | None = None,
+) -> Node:
     """A node that writes the answer and ends the run.
 
     Args:
         prompt: Name of the prompt; it is given `question` and, with blocks, `evidence`.
+        name: The node's name.
         blocks: What the answer is written from; None: from the question alone.
+        evidence: What it rests on; by default the state's `evidence`.
     """
 
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = await ask_model(
             runtime,
-            node="generator",
-            step="root/generator",
+            node=name,
+            step=f"root/{name}",
             prompt=prompt,
             values={"question": quoted(state["question"])},
             output=Answer,
@@ -73,23 +81,30 @@ def generator(prompt: str, *, blocks: Blocks | None = passages_or_sentences) -> 
             items_as="evidence" if blocks else "",
             role="generator",
         )
+        rests_on = evidence(state) if evidence else state["evidence"]
         answer, status = read_answer(asked.value)
         row = step(
-            "root/generator",
+            f"root/{name}",
             "answer",
-            "generator",
+            name,
             question=state["question"],
             answer=answer,
             verdict=status,
-            evidence=[ref["id"] for ref in state["evidence"]],
+            evidence=[ref["id"] for ref in rests_on],
             sentences=_sentences(state, runtime.context),
             calls=len(asked.calls),
             truncated=asked.truncated,
             fallback=f"{asked.problem}; there is no answer" if asked.problem else "",
         )
-        update: dict[str, Any] = {"answer": answer, "status": status, "trajectory": [row], "ledger": asked.calls}
+        update: dict[str, Any] = {
+            "answer": answer,
+            "status": status,
+            "evidence": rests_on,
+            "trajectory": [row],
+            "ledger": asked.calls,
+        }
         if asked.problem:
-            update["error"] = RunError(kind="model_output", message=asked.problem, node="generator")
+            update["error"] = RunError(kind="model_output", message=asked.problem, node=name)
         return update
 
     return generator

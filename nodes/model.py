@@ -25,7 +25,7 @@ from inference.endpoint import Endpoint, Message, ResponseCache, Schema, get_end
 from inference.errors import EndpointError, PromptTooLong
 from inference.ledger import Call
 from inference.settings import Role, get_settings
-from inference.structured import BadOutput, field_logprobs, parse_output
+from inference.structured import BadOutput, field_logprobs, parse_output, true_probability
 from nodes.context import Context
 from nodes.rendering import quoted
 from prompts.loader import Prompt, load_prompt
@@ -36,6 +36,8 @@ Output = TypeVar("Output", bound=BaseModel)
 _ASCII_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _QUOTED_REPLY = 2000
 _REPAIR = "shared/repair"
+_ALTERNATIVES = 10
+"""Tokens that are asked for at each place where the probability of one word against another is wanted."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Asked(Generic[Output]):
     """Items that were left out of the prompt because it did not fit the model's context."""
     logprobs: list[float]
     """Log-probabilities of the tokens that spell the scored field; empty when not asked for or not given."""
+    probability: float | None
+    """Probability that the scored field, a boolean, is true; None when not asked for or not to be had."""
 
 
 class _Raw(TypedDict):
@@ -62,6 +66,7 @@ class _Raw(TypedDict):
     logprobs: list[float]
     prompt: list[list[str]]
     """The messages, role and text: a checkpoint shows what was asked, too."""
+    probability: float | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class _Request:
     schema: Schema | None
     context: Context
     score: tuple[str, ...]
+    binary: bool
 
 
 async def ask_model(
@@ -89,6 +95,7 @@ async def ask_model(
     items_as: str = "",
     role: Role = "llm",
     score: tuple[str, ...] = (),
+    binary: bool = False,
     read: Callable[[str], Output] | None = None,
 ) -> Asked[Output]:
     """Ask the model for an `output`.
@@ -105,6 +112,7 @@ async def ask_model(
         items_as: The variable for `items`.
         role: Whose model is asked: the generator's answers, attribution's says what passages bear out.
         score: Path of a field of the output whose token log-probabilities are wanted.
+        binary: The scored field is a boolean, and the probability that it is true is wanted.
         read: Reads the output from plain text, for models that were trained to reply with a text of their own: no JSON
             is asked for, and nothing is repaired. It raises `BadOutput`.
 
@@ -137,7 +145,7 @@ async def ask_model(
     )
     schema = None if read else Schema(f"{context.method}__{node}", output_schema(output))
     parse = read or (lambda text: parse_output(text, output))
-    request = _Request(endpoint, messages, call, schema, context, score)
+    request = _Request(endpoint, messages, call, schema, context, score, binary)
     raw = await _ask(request)
     value, problem = _read(raw, parse)
     calls = [raw["call"]]
@@ -147,7 +155,9 @@ async def ask_model(
             raw = fixed
             calls.append(raw["call"])
             value, problem = _read(raw, parse)
-    return Asked(value, problem, calls, truncated, raw["logprobs"] if value is not None else [])
+    if value is None:
+        return Asked(None, problem, calls, truncated, [], None)
+    return Asked(value, problem, calls, truncated, raw["logprobs"], raw["probability"])
 
 
 class Place(TypedDict):
@@ -284,13 +294,13 @@ async def _send(request: _Request) -> _Raw:
         temperature=request.context.temperature,
         max_tokens=request.context.max_tokens,
         seed=request.context.seed,
-        top_logprobs=0 if request.score else None,
+        top_logprobs=(_ALTERNATIVES if request.binary else 0) if request.score else None,
         cache=await _cache(),
     )
     if request.score and reply.text and not reply.tokens:
         raise EndpointError(
             f"{request.endpoint.shown} gives no log-probabilities, and {request.context.method} needs them",
-            hint="use a server that gives them (vLLM and llama.cpp do), or leave out what needs them (`ablate`)",
+            hint=f"use a server that gives them (vLLM and llama.cpp do), or {request.context.without_logprobs}",
         )
     call: Call = {
         **request.call,
@@ -310,6 +320,7 @@ async def _send(request: _Request) -> _Raw:
         call=call,
         logprobs=[token.logprob for token in scored],
         prompt=[[message.role, message.content] for message in request.messages],
+        probability=true_probability(reply.text, reply.tokens, request.score) if request.binary else None,
     )
 
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inference.errors import InputError, StoreError
 from nodes.rendering import plain
-from nodes.state import Branch, IndexRef, PassageRef, State
+from nodes.state import IndexRef, PassageRef
 from stores.given import PREFIX, get_given
 from stores.passages import Passage
 
@@ -60,15 +60,18 @@ def index_ref(name: str | None) -> IndexRef:
     return IndexRef(name=name, hash=open_index(name).hash)
 
 
-def open_run_index(state: State | Branch) -> Index:
+def open_run_index(state: Any) -> Index:
     """The index the run started on.
+
+    Args:
+        state: Of a graph or of a task; it has `index`.
 
     Raises:
         StoreError: It is gone, or is not the one the run started on.
     """
     from stores.index import open_index
 
-    started = state["index"]
+    started: IndexRef | None = state["index"]
     if started is None:
         raise StoreError("this run has no index")
     index = open_index(started["name"])
@@ -81,7 +84,7 @@ def open_run_index(state: State | Branch) -> Index:
     return index
 
 
-async def fetch(state: State | Branch, ids: Iterable[str]) -> list[Passage]:
+async def fetch(state: Any, ids: Iterable[str]) -> list[Passage]:
     """Passages by id, in order: those given with the question, and those of the run's index."""
 
     def get() -> list[Passage]:

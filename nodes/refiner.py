@@ -1,4 +1,4 @@
-"""Refiner: put what is known by now into the next question (PAR-RAG, Sec. 3.2)."""
+"""Refiner: put what is known by now into the next question (PAR-RAG, Sec. 3.2; HANRAG, Sec. 4.1)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from nodes.chain import hop_id, next_hop, written
+from nodes.context import HanContext
 from nodes.model import ask_model
 from nodes.plan import current_step, step_id, trajectory, with_step
 from nodes.rendering import plain, quoted
-from nodes.state import Node, ParState
+from nodes.state import HanState, Node, ParState
 from nodes.steps import step
 
-__all__ = ["refiner"]
+__all__ = ["refiner", "seed_refiner"]
 
 
 class RefinedQuestion(BaseModel):
@@ -62,5 +64,49 @@ def refiner(prompt: str) -> Node:
             "trajectory": [row],
             "ledger": asked.calls,
         }
+
+    return refiner
+
+
+def seed_refiner(prompt: str) -> Node:
+    """A node that draws the next `seed` question from a complex question and the chain answered so far.
+
+    Without the refiner (App. E) it is the question itself, as when the output can't be read, and the step says so. One
+    that was asked before is asked again: the method has no rule against it; the step says this, too.
+
+    Args:
+        prompt: Name of the prompt; it is given `question` and `chain`.
+    """
+
+    async def refiner(state: HanState, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: HanContext = runtime.context
+        chain, at = state["chain"], f"{hop_id(next_hop(state))}/refiner"
+        if "refiner" in context.ablate:
+            return {"seed": state["question"]}
+        asked = await ask_model(
+            runtime,
+            node="refiner",
+            step=at,
+            prompt=prompt,
+            values={"question": quoted(state["question"])},
+            output=RefinedQuestion,
+            items=written(chain),
+            items_as="chain",
+        )
+        refined = plain(asked.value.question) if asked.value else ""
+        problem = asked.problem or ("" if refined else "the seed question is empty")
+        seed = refined or state["question"]
+        row = step(
+            at,
+            "decompose",
+            "refiner",
+            question=state["question"],
+            answer=seed,
+            verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
+            calls=len(asked.calls),
+            truncated=asked.truncated,
+            fallback=f"{problem}; the question itself is asked" if problem else "",
+        )
+        return {"seed": seed, "trajectory": [row], "ledger": asked.calls}
 
     return refiner

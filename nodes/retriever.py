@@ -24,6 +24,8 @@ def retriever(
     mode: Callable[[Any], Retriever | None] = lambda context: None,
     top_k: Callable[[Any], int] = lambda context: int(context.top_k),
     limit: Callable[[Any], int] = lambda context: int(context.top_k),
+    at: Callable[[Any], str] | None = None,
+    ranks_given: bool = False,
 ) -> Node:
     """A node that fills a pool of candidates: the passages given with the question, or what searches find.
 
@@ -36,14 +38,17 @@ def retriever(
         mode: Search mode, where it is not the context's.
         top_k: Hits a query.
         limit: Passages in the pool at most.
+        at: Id of the step, where there is one query; by default steps are numbered.
+        ranks_given: Search the passages given with the question, too, instead of taking all of them.
     """
 
     async def retriever(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         context = runtime.context
-        if state["given"]:
+        if state["given"] and not ranks_given:
             return await _given(state, into)
         asked = {
-            f"root/retriever/{number}": query for number, query in enumerate(dict.fromkeys(queries(state)), start=1)
+            at(state) if at else f"root/retriever/{number}": query
+            for number, query in enumerate(dict.fromkeys(queries(state)), start=1)
         }
         found = await search(state, runtime, asked, node="retriever", mode=mode(context), top_k=top_k(context))
         steps = [

@@ -12,12 +12,18 @@ from typing_extensions import TypedDict
 from inference.ledger import Call, merge_calls
 
 __all__ = [
+    "AnragInput",
+    "AnragOutput",
+    "AnragState",
     "Attempt",
     "Branch",
     "CompactState",
     "Dropped",
     "Entity",
     "GivenPassage",
+    "HanInput",
+    "HanState",
+    "Hop",
     "IndexRef",
     "Judgement",
     "Node",
@@ -32,6 +38,8 @@ __all__ = [
     "QuestionInput",
     "ReaderInput",
     "ReaderState",
+    "Relevance",
+    "Route",
     "RunError",
     "SentenceRef",
     "State",
@@ -39,6 +47,8 @@ __all__ = [
     "Step",
     "SubQuestion",
     "TreeNode",
+    "merge_hops",
+    "merge_relevance",
     "merge_steps",
     "merge_tree",
 ]
@@ -402,3 +412,101 @@ class ReaderState(State, total=False):
     """Entities that no pair mentions."""
     repaired: bool
     """The coverage repair has had its turn."""
+
+
+Route = Literal["straightforward", "single_step", "compound", "complex"]
+"""HANRAG's four paths (Sec. 3)."""
+
+
+class Relevance(TypedDict):
+    """What the relevance discriminator said of a passage (HANRAG, App. A.3)."""
+
+    id: str
+    probability: float | None
+    """Of "relevant"; None where only the text of the verdict was to be had."""
+    relevant: bool
+    problem: str
+    """Why the verdict could not be read; the passage is kept then."""
+
+
+class Hop(TypedDict):
+    """A question answered by ANRAG (HANRAG, Alg. 1)."""
+
+    id: str
+    """`root/1`, the id of its first step in the trajectory."""
+    question: str
+    """A seed question, a sub-question, or the question itself."""
+    retrieved: list[PassageRef]
+    relevance: list[Relevance]
+    """In the order of `retrieved`; empty when nothing was judged."""
+    kept: list[str]
+    """Ids of the passages that it was answered from."""
+    flagged: bool
+    """None was judged relevant, and the top one was kept."""
+    answer: str
+    """"" when there is none."""
+    problem: str
+    """Why the answer could not be read; "" when it could."""
+    ending: float | None
+    """Probability that the chain up to here is enough; None where nobody asked, or only the text was to be had."""
+    ended: bool
+
+
+def merge_hops(old: Sequence[Hop], new: Sequence[Hop]) -> list[Hop]:
+    """Reducer: hops keyed by id, the later one wins."""
+    merged = {hop["id"]: hop for hop in old}
+    merged.update((hop["id"], hop) for hop in new)
+    return list(merged.values())
+
+
+def merge_relevance(old: Sequence[Relevance], new: Sequence[Relevance]) -> list[Relevance]:
+    """Reducer: verdicts keyed by passage id, the later one wins."""
+    merged = {row["id"]: row for row in old}
+    merged.update((row["id"], row) for row in new)
+    return list(merged.values())
+
+
+class AnragInput(TypedDict):
+    """What ANRAG is sent: one question to answer in one retrieval."""
+
+    at: str
+    """Id of the hop, `root/1`."""
+    seed: str
+    """The question."""
+    given: list[str]
+    index: IndexRef | None
+
+
+class AnragOutput(TypedDict):
+    """What ANRAG gives back."""
+
+    chain: Annotated[list[Hop], merge_hops]
+    trajectory: Annotated[list[Step], merge_steps]
+    ledger: Annotated[list[Call], merge_calls]
+
+
+class AnragState(AnragInput, AnragOutput, total=False):
+    """ANRAG, noise-resistant retrieval in one step: a subgraph of HANRAG."""
+
+    candidates: list[PassageRef]
+    judged: Annotated[list[Relevance], merge_relevance]
+
+
+class HanInput(QuestionInput):
+    """What HANRAG is invoked with."""
+
+    gold_route: NotRequired[Route]
+    """The path to take, for the oracle router."""
+
+
+class HanState(State, total=False):
+    """HANRAG: the route, and the chain of questions that ANRAG answered."""
+
+    gold_route: Annotated[Route, EphemeralValue]
+    route: Route | None
+    """The path taken; None until the router has spoken."""
+    subquestions: list[str]
+    """Of a compound question."""
+    seed: str
+    """Of a complex question: what is to be answered next."""
+    chain: Annotated[list[Hop], merge_hops]

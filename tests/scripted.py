@@ -53,8 +53,9 @@ class Completion:
 
     text: str | None
     finish_reason: str = "stop"
-    tokens: Sequence[tuple[str | bytes, float]] | None = None
-    """Spelling and log-probability of each token; by default pieces of four characters with -0.1 each."""
+    tokens: Sequence[tuple[str | bytes, float] | tuple[str | bytes, float, Mapping[str, float]]] | None = None
+    """Spelling and log-probability of each token, and its alternatives with theirs; by default pieces of four
+    characters with -0.1 each and no alternatives."""
     delay: float = 0.0
     reasoning: str | None = None
 
@@ -203,9 +204,12 @@ def completion(request: Request, reply: str | dict[str, Any] | Completion) -> di
     }  # fmt: skip
 
 
-def _row(token: str | bytes, logprob: float) -> dict[str, Any]:
+def _row(token: str | bytes, logprob: float, top: Mapping[str, float] | None = None) -> dict[str, Any]:
     raw = token.encode() if isinstance(token, str) else token
-    return {"token": raw.decode(errors="replace"), "logprob": logprob, "bytes": list(raw), "top_logprobs": []}
+    alternatives = [
+        {"token": text, "logprob": value, "bytes": list(text.encode())} for text, value in (top or {}).items()
+    ]
+    return {"token": raw.decode(errors="replace"), "logprob": logprob, "bytes": list(raw), "top_logprobs": alternatives}
 
 
 def _pieces(text: str) -> list[str]:

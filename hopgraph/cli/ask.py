@@ -120,12 +120,16 @@ def check_index(name: str | None) -> None:
 
 
 async def check_endpoint(model: str | None) -> None:
-    """Say at once that the endpoint can't be used, instead of after the retries of the first call."""
+    """Say at once that an endpoint can't be used, instead of after the retries of the first call."""
+    from inference.settings import get_settings
     from nodes.model import open_endpoint
 
-    endpoint = await open_endpoint(model)
-    await endpoint.describe()
-    await endpoint.model_name()
+    endpoints = [await open_endpoint(model)]
+    if get_settings().server("generator").own:
+        endpoints.append(await open_endpoint(None, "generator"))
+    for endpoint in endpoints:
+        await endpoint.describe()
+        await endpoint.model_name()
 
 
 def _read_contexts(path: Path) -> list[dict[str, Any]]:

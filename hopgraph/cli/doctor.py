@@ -9,9 +9,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from inference.endpoint import Endpoint
+    from inference.settings import Role
 
 __all__ = ["doctor"]
 
@@ -95,9 +99,19 @@ def _endpoint() -> list[Finding]:
     from inference.settings import get_settings
 
     settings = get_settings()
-    if settings.llm_url is None:
-        return _embedded()
-    return asyncio.run(_probe())
+    return _embedded() if settings.llm_url is None else asyncio.run(_probe("llm"))
+
+
+def _own_endpoints() -> list[Finding]:
+    """Servers that answer instead of the one of everything else, where any are named."""
+    from inference.settings import get_settings
+
+    findings = []
+    if get_settings().server("generator").own:
+        findings += asyncio.run(_probe("generator"))
+    if get_settings().server("attribution").own:
+        findings += asyncio.run(_probe("attribution"))
+    return findings
 
 
 def _embedded() -> list[Finding]:
@@ -113,37 +127,51 @@ def _embedded() -> list[Finding]:
                 "the first question fetches them, or `hopgraph serve`",
             )
         ]
-    return asyncio.run(_probe())
+    return asyncio.run(_probe("llm"))
 
 
-async def _probe() -> list[Finding]:
-    """Ask for a small structured reply with log-probabilities."""
-    from pydantic import BaseModel
-
-    from inference.endpoint import Message, Schema
+async def _probe(role: Role) -> list[Finding]:
+    """Ask a role's server for a small structured reply with log-probabilities; a scorer for plain text."""
+    from inference.endpoint import Message
     from inference.errors import EndpointError
     from inference.settings import get_settings
-    from inference.structured import BadOutput, field_logprobs, parse_output
-    from nodes.model import open_endpoint, output_schema
+    from nodes.model import open_endpoint
 
-    class Probe(BaseModel):
-        colour: Literal["red", "blue"]
-
-    endpoint = await open_endpoint(None)
+    whose = "" if role == "llm" else f"{role}'s "
+    endpoint = await open_endpoint(None, role)
     info = await endpoint.describe()
     model = await endpoint.model_name()
     kind = {"vllm": "vLLM", "llama.cpp": "llama.cpp", "other": "an OpenAI-compatible server"}[info.kind]
     context = await endpoint.context()
-    embedded = " (embedded)" if get_settings().llm_url is None else ""
+    embedded = " (embedded)" if get_settings().server(role).url is None else ""
     length = f"{context:,} tokens of context" if context else "it does not say how long its context is"
     findings = [
         Finding(
-            "endpoint",
+            f"{whose}endpoint",
             "ok" if context else "note",
             f"{kind} at {endpoint.shown}{embedded}, model {model}, {length}",
             "" if context else "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted",
         )
     ]
+    if role != "attribution":
+        findings += await _structured(endpoint, whose)
+    try:
+        await endpoint.complete([Message("user", "Say: ok")], request_id="doctor", max_tokens=4, temperature=0.0)
+    except EndpointError as error:
+        findings.append(Finding(f"{whose}plain completion", "bad", error.message, error.hint))
+    return findings
+
+
+async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
+    from pydantic import BaseModel
+
+    from inference.endpoint import Message, Schema
+    from inference.structured import BadOutput, field_logprobs, parse_output
+    from nodes.model import output_schema
+
+    class Probe(BaseModel):
+        colour: Literal["red", "blue"]
+
     reply = await endpoint.complete(
         [Message("user", 'Name a colour. Reply with JSON only: {"colour": "red"} or {"colour": "blue"}')],
         request_id="doctor",
@@ -151,24 +179,20 @@ async def _probe() -> list[Finding]:
         max_tokens=32,
         top_logprobs=0,
     )
+    findings = []
     try:
         parse_output(reply.text, Probe)
-        findings.append(Finding("structured output", "ok", f"{reply.text.strip()} in {reply.seconds:.2f} s"))
+        found = f"{reply.text.strip()} in {reply.seconds:.2f} s"
+        findings.append(Finding(f"{whose}structured output", "ok", found))
     except BadOutput as error:
         advice = "the server seems to ignore JSON schemas; answers will need repairs or fail"
-        findings.append(Finding("structured output", "bad", f"{error}: {reply.text.strip()[:100]!r}", advice))
+        found = f"{error}: {reply.text.strip()[:100]!r}"
+        findings.append(Finding(f"{whose}structured output", "bad", found, advice))
     if field_logprobs(reply.text, reply.tokens, ["colour"]):
-        findings.append(Finding("log-probabilities", "ok", "given for every token"))
-    else:
-        findings.append(
-            Finding(
-                "log-probabilities", "note", "not given", "methods that need them (PruneRAG's confidence) can't run"
-            )
-        )
-    try:
-        await endpoint.complete([Message("user", "Say: ok")], request_id="doctor", max_tokens=4, temperature=0.0)
-    except EndpointError as error:
-        findings.append(Finding("plain completion", "bad", error.message, error.hint))
+        findings.append(Finding(f"{whose}log-probabilities", "ok", "given for every token"))
+    elif not whose:
+        without = "methods that need them can't run (PruneRAG), or have to be told (HANRAG: `verdicts=text`)"
+        findings.append(Finding("log-probabilities", "note", "not given", without))
     return findings
 
 
@@ -222,4 +246,4 @@ def _prompts() -> list[Finding]:
     return [Finding("prompts", "ok", f"{len(names)}, {len(rows)} of them replaced by {folder}")]
 
 
-CHECKS = (_packages, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint)
+CHECKS = (_packages, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint, _own_endpoints)

@@ -24,7 +24,7 @@ def graph(
     from hopgraph import drawing
     from inference.errors import InputError
 
-    shown = load(method).get_graph()
+    shown = load(method).get_graph(xray=True)
     if png is None:
         print(drawing.mermaid(shown))
         return

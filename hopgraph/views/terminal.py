@@ -24,9 +24,10 @@ __all__ = ["print_result", "render_result"]
 
 MAX_TITLES = 6
 MAX_EVIDENCE = 6
-NAMELESS = frozenset({"analyzer", "guess", "selector", "adder", "merger", "generator"})
-"""Nodes that always work on the question itself: repeating it would only hide the rest."""
 _MARKS = {"answered": "green", "unanswerable": "yellow", "failed": "red"}
+_GOOD = frozenset({"accepted", "relevant", "sufficient"})
+_OBVIOUS = frozenset({*_MARKS, "changed", "unchanged"})
+"""Verdicts that the rest of the step says as well."""
 
 
 def print_result(result: Result, index: str | None, console: Console | None = None) -> None:
@@ -43,7 +44,7 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
         passages: The passages it mentions, by id; an unknown one is shown by its id.
     """
     tree = Tree(Text(plain(result["question"]), style="bold"), guide_style="dim")
-    _add_steps(tree, nested(result["trajectory"]), passages)
+    _add_steps(tree, nested(result["trajectory"]), passages, frozenset({result["question"]}))
     return Group(
         Rule(Text(result["method"]), style="dim"),
         tree,
@@ -53,24 +54,29 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
     )
 
 
-def _add_steps(tree: Tree, rows: Sequence[Nested], passages: Mapping[str, Passage]) -> None:
+def _add_steps(tree: Tree, rows: Sequence[Nested], passages: Mapping[str, Passage], above: frozenset[str]) -> None:
+    """Add steps and all that is below them; `above` are the questions on the lines above."""
     for row in rows:
-        _add_steps(_add_step(tree, row.step, passages), row.below, passages)
+        step = row.step
+        # A question that stands above already would only hide the rest.
+        repeats = step["id"] != "root" and step["question"] in above
+        branch = _add_step(tree, step, passages, repeats=repeats)
+        _add_steps(branch, row.below, passages, above | {step["question"]})
 
 
-def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage]) -> Tree:
-    """Add a step below another, or below the question; returns its branch."""
+def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeats: bool) -> Tree:
+    """Add a step below another, or below the question, whose question it may repeat; returns its branch."""
     line = Text(step["node"], style="cyan")
-    if step["question"] and step["node"] not in NAMELESS:
+    if step["question"] and not repeats:
         line.append(f"  {plain(step['question'])}", style="italic")
     if step["score"] is not None:
         line.append(f"  {step['score']:.3f}", style="magenta")
     if step["verdict"].startswith("pruned"):
         line.append(f"  ✂ {plain(step['verdict'])}", style="red")
-    elif step["verdict"] and step["kind"] in ("answer", "decompose", "verify") and step["verdict"] not in _MARKS:
-        line.append(f"  {plain(step['verdict'])}", style="green" if step["verdict"] == "accepted" else "yellow")
+    elif step["verdict"] and step["verdict"] not in _OBVIOUS:
+        line.append(f"  {plain(step['verdict'])}", style="green" if step["verdict"] in _GOOD else "yellow")
     rows = [text for row in step["answer"].splitlines() if (text := plain(row))]
-    if len(rows) == 1 and step["node"] in NAMELESS:
+    if len(rows) == 1 and repeats:
         line.append(f"  {rows.pop()}")
     branch = tree.add(line)
     for row in rows:

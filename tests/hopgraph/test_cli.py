@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from hopgraph import METHODS
 from hopgraph.cli import app, run_app
+from inference.settings import get_settings
 from tests.scripted import Completion, Raw
 
 
@@ -47,6 +48,8 @@ def answer(request):
         "accuracy_judge": {"score": 1},
         "attribution_judge": {"label": "attributable"},
         "decomposer": Completion(DIRECT, tokens=[(DIRECT, -0.001)]),
+        "router": {"route": "single_step"},
+        "relevance_discriminator": {"relevant": True},
     }[request.node]
 
 
@@ -281,6 +284,56 @@ def test_the_doctor_says_what_works(hopgraph, model):
     assert findings["log-probabilities"]["state"] == "ok"
     assert "vLLM" in findings["endpoint"]["found"]
     assert findings["indexes"]["advice"]
+
+
+def test_the_doctor_looks_at_the_generator_s_own_server_too(hopgraph, model, monkeypatch):
+    script = lambda request: {"colour": "red"} if "response_format" in request.body else "ok"  # noqa: E731
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_URL", model(script).url)
+    other = model(script)
+    _, out, _ = hopgraph("doctor", "--json")
+    findings = {row["what"]: row for row in json.loads(out)["findings"]}
+    assert findings["generator's endpoint"]["state"] == "ok"
+    assert findings["generator's structured output"]["state"] == "ok"
+    assert other.url not in findings["generator's endpoint"]["found"]
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_URL", "http://127.0.0.1:1/v1")
+    get_settings.cache_clear()
+    code, out, _ = hopgraph("doctor", "--json")
+    assert code == 1
+    bad = [row for row in json.loads(out)["findings"] if row["state"] == "bad"]
+    assert [row["what"] for row in bad] == ["own endpoints"]
+    assert "HOPGRAPH_GENERATOR_URL" in bad[0]["advice"]
+
+
+def test_a_generator_s_server_that_is_not_there_is_said_before_anything_is_spent(
+    hopgraph, model, contexts, monkeypatch
+):
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_URL", "http://127.0.0.1:1/v1")
+    server = model(answer)
+    code, _, err = hopgraph("ask", "Where?", "-m", "hanrag", "--contexts", contexts)
+    assert code == 3
+    assert "127.0.0.1:1" in err
+    assert server.requests == []
+
+
+def test_people_see_what_anrag_kept_and_why(hopgraph, model, contexts):
+    script = {"refiner": {"question": "Who directed X?"}, "synthesizer": {"answer": "Paris"}}
+    script |= {"ending_discriminator": {"sufficient": True}, "router": {"route": "complex"}}
+    model(lambda request: script.get(request.node) or answer(request))
+    code, out, _ = hopgraph(
+        "ask", "Where was the director of X born?", "-m", "hanrag", "--contexts", contexts, "--set", "top_k=1"
+    )
+    assert code == 0
+    rows = [" ".join(row.strip("│├└─ ").split()) for row in out.splitlines()]
+    assert rows[2:9] == [
+        "router complex",
+        "refiner Who directed X?",
+        "retriever Who directed X?",
+        "1 passages",
+        "X",
+        "relevance_discriminator 0.819 relevant X",
+        "generator Paris",
+    ]
+    assert rows[9:11] == ["ending_discriminator 0.819 sufficient", "synthesizer Paris"]
 
 
 def test_the_doctor_names_what_does_not_work(hopgraph, monkeypatch, tmp_path):

@@ -211,12 +211,12 @@ def _command(*words: str) -> subprocess.Popen[str]:
     )
 
 
-def _kill_when(server, process, requests: int) -> None:
+def _kill_when(server, process, requests: int, after: float = 0.1) -> None:
     deadline = time.time() + 60
     while len(server.requests) < requests and time.time() < deadline:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
-    time.sleep(0.1)  # into the call
+    time.sleep(after)  # into the call
     process.send_signal(signal.SIGKILL)
     process.wait()
 
@@ -243,6 +243,44 @@ async def test_after_kill_9_only_the_call_in_flight_is_made_again(model, tmp_pat
     server.script = play
     whole = await start("whole")
     assert without_times({**result, "thread": ""}) == without_times({**whole, "id": "ask", "thread": ""})
+
+
+HOPS = {
+    "router": {"route": "complex"},
+    "refiner": {"question": "Who directed X?"},
+    "relevance_discriminator": {"relevant": True},
+    "generator": {"answer": "Ann Lee"},
+    "ending_discriminator": {"sufficient": False},
+    "synthesizer": {"answer": "Paris"},
+}
+
+
+# The judgements of the second hop are requests 9, 10 and 11.
+@pytest.mark.parametrize("requests", [10, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 6, 12))])
+async def test_a_kill_inside_a_subgraph_repeats_no_call_that_was_finished(model, tmp_path, requests):
+    """Three judgements side by side, of which the second hop's first is finished and the others are under way."""
+
+    def delay(request: Request) -> float:
+        judges = request.node == "relevance_discriminator"
+        return 0.2 if judges and 'title="X"' in request.prompt else 1.5 if judges else 0.3
+
+    server = model(lambda r: Completion(json.dumps(HOPS[r.node]), delay=delay(r)))
+    contexts = tmp_path / "contexts.jsonl"
+    contexts.write_text("\n".join(map(json.dumps, CONTEXTS)))
+    words = ("--method", "hanrag", "--contexts", str(contexts), "--thread", "t", "--json", "--set", "max_steps=2")
+    process = _command("ask", QUESTION, *words)
+    _kill_when(server, process, requests, after=0.7)
+    finished = {r.id for r in server.requests if r.finished}
+    out, err = _command("resume", "t", "--json").communicate(timeout=120)
+    result = json.loads(out)
+    assert result["answer"] == "Paris", err
+    assert not set(_repeated(server)) & finished
+    assert (result["cost"]["calls"], result["cost"]["steps"]) == (13, 2)
+    server.script = lambda r: HOPS[r.node]
+    async with open_checkpoints() as saver:
+        context = make_context("hanrag", {"max_steps": 2})
+        whole = await ask(QUESTION, context, saver, thread="whole", contexts=CONTEXTS)
+    assert without_times({**result, "thread": ""}) == without_times({**whole, "thread": ""})
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from contextlib import suppress
 from itertools import pairwise
@@ -11,7 +12,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from inference.structured import BadOutput, Span, Token, field_logprobs, field_span, parse_output, well_formed
+from inference.structured import (
+    BadOutput,
+    Span,
+    Token,
+    field_logprobs,
+    field_span,
+    parse_output,
+    true_probability,
+    well_formed,
+)
 
 
 class Answer(BaseModel):
@@ -327,3 +337,49 @@ def test_any_cutting_into_tokens_finds_exactly_the_bytes_of_the_field(seed):
         start, end = len(text[: span.start].encode()), len(text[: span.end].encode())
         expected = [token for token, a, b in zip(spelled, cuts, cuts[1:], strict=False) if a < end and b > start]
         assert field_logprobs(text, spelled, [key]) == expected
+
+
+# The probability of a verdict
+
+
+def verdict(said: str, top: dict[str, float], *rest: str, head: str = '{"ok":') -> float | None:
+    """Of a reply whose verdict begins with the token `said`; probabilities of its alternatives, not their logs."""
+    logs = {text: math.log(p) for text, p in top.items()}
+    spelled = [
+        Token(head.encode(), -1.0, {"x": -1.0}),
+        Token(said.encode(), logs.get(said, math.log(0.5)), logs),
+        *(Token(text.encode(), -0.01, {}) for text in [*rest, "}"]),
+    ]
+    return true_probability(head + said + "".join(rest) + "}", spelled, ["ok"])
+
+
+@pytest.mark.parametrize(
+    ("said", "top", "expected"),
+    [
+        (" true", {" true": 0.6, " false": 0.2}, 0.75),
+        (" false", {" false": 0.6, " true": 0.2}, 0.25),
+        (" true", {" true": 0.3, "true": 0.1, " True": 0.1, " false": 0.25, " null": 0.2}, 2 / 3),
+        (" true", {" maybe": 0.4, " true": 0.03, " false": 0.01}, 0.75),
+        ("true", {" false": 0.5}, 0.5),  # what was said counts, too, where it is not listed: .5 here
+        (" true", {" true": 0.9, " {": 0.1}, 1.0),  # false is too unlikely to be listed
+    ],
+)
+def test_the_probability_of_true_is_its_share_of_true_and_false(said, top, expected):
+    assert verdict(said, top) == pytest.approx(expected)
+
+
+def test_a_verdict_in_several_tokens_is_weighed_at_the_first():
+    assert verdict(" f", {" f": 0.3, " true": 0.1, " t": 0.1}, "alse") == pytest.approx(0.4)
+
+
+def test_without_alternatives_what_is_not_the_one_word_is_the_other():
+    for text, expected in (('{"ok": true}', math.exp(-0.3)), ('{"ok": false}', 1 - math.exp(-0.3))):
+        spelled = tokens('{"ok":', (text[6:8], -0.1), (text[8:-1], -0.2), "}")
+        assert true_probability(text, spelled, ["ok"]) == pytest.approx(expected)
+
+
+def test_a_field_that_is_no_boolean_or_that_the_tokens_do_not_spell_has_no_probability():
+    assert true_probability('{"ok": 1}', tokens('{"ok":', " 1", "}"), ["ok"]) is None
+    assert true_probability('{"ok": true}', tokens('{"no": true}'), ["ok"]) is None
+    assert true_probability('{"ok": true}', tokens('{"ok": true}'), ["other"]) is None
+    assert true_probability("true", tokens("true"), ["ok"]) is None

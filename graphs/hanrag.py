@@ -1,0 +1,129 @@
+"""HANRAG: a Revelator routes, decomposes, refines and keeps noise away. To be read beside Fig. 2 and Algorithm 1."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite, Send
+
+from inference.errors import InputError
+from nodes.analyzer import ThoughtAndSubquestions, analyzer
+from nodes.chain import chain_blocks, chain_evidence, send_hop
+from nodes.context import HanContext
+from nodes.ending_discriminator import ending_discriminator
+from nodes.generator import generator
+from nodes.hop import conclude_hop, hop_generator
+from nodes.intake import intake
+from nodes.refiner import seed_refiner
+from nodes.relevance_discriminator import candidates, relevance_discriminator
+from nodes.retriever import retriever
+from nodes.router import router
+from nodes.state import AnragInput, AnragOutput, AnragState, HanInput, HanState, Route
+
+__all__ = ["builder"]
+
+
+def judge(state: AnragState, runtime: Runtime[HanContext]) -> list[Send] | str:
+    """Every passage on its own, side by side."""
+    if "relevance" in runtime.context.ablate or not state["candidates"]:
+        return "keep all"
+    return [Send("relevance_discriminator", candidate) for candidate in candidates(state)]
+
+
+anrag = StateGraph(AnragState, context_schema=HanContext, input_schema=AnragInput, output_schema=AnragOutput)
+anrag.add_node(
+    "retriever",
+    retriever(
+        into="candidates",
+        queries=lambda state: [state["seed"]],
+        at=lambda state: str(state["at"]),
+        ranks_given=True,
+    ),
+)
+anrag.add_node("relevance_discriminator", relevance_discriminator("hanrag/relevance"))
+anrag.add_node("generator", hop_generator("hanrag/answer"))
+
+anrag.add_edge(START, "retriever")
+anrag.add_conditional_edges("retriever", judge, {"judge each": "relevance_discriminator", "keep all": "generator"})
+anrag.add_edge("relevance_discriminator", "generator")
+anrag.add_edge("generator", END)
+
+
+def fresh(given: HanState) -> dict[str, Any]:
+    """The state that a run begins with."""
+    route = given.get("gold_route")
+    if route is not None and route not in get_args(Route):
+        raise InputError(f"gold_route: {route!r} is none", hint=f"one of {', '.join(get_args(Route))}")
+    return {"route": route, "subquestions": [], "seed": "", "chain": Overwrite([])}
+
+
+def take(state: HanState) -> Send | str:
+    """The question's path."""
+    return send_hop(state, state["question"]) if state["route"] == "single_step" else str(state["route"])
+
+
+def ask_all(state: HanState) -> list[Send]:
+    """All sub-questions side by side."""
+    return [send_hop(state, text, number) for number, text in enumerate(state["subquestions"], start=1)]
+
+
+def ask_seed(state: HanState) -> Send:
+    """The seed question, and no other."""
+    return send_hop(state, state["seed"])
+
+
+def after_anrag(state: HanState, runtime: Runtime[HanContext]) -> str:
+    """A complex question goes on, up to the last hop that it may take."""
+    last = state["route"] == "complex" and len(state["chain"]) >= runtime.context.max_steps
+    return "last step" if last else str(state["route"])
+
+
+def after_ending(state: HanState) -> str:
+    """On to the next seed question, unless the chain is enough."""
+    return "enough" if state["chain"][-1]["ended"] else "not enough"
+
+
+builder = StateGraph(HanState, context_schema=HanContext, input_schema=HanInput)
+builder.add_node("intake", intake(resets=fresh))
+builder.add_node("router", router("hanrag/router"))
+builder.add_node("generator", generator("hanrag/straightforward", blocks=None))
+builder.add_node("decomposer", analyzer("hanrag/decomposer", name="decomposer", output=ThoughtAndSubquestions))
+builder.add_node("refiner", seed_refiner("hanrag/refiner"))
+builder.add_node("anrag", anrag.compile())
+builder.add_node("ending_discriminator", ending_discriminator("hanrag/ending"))
+builder.add_node("conclude", conclude_hop())
+builder.add_node(
+    "aggregator",
+    generator("hanrag/aggregator", name="aggregator", blocks=chain_blocks, evidence=chain_evidence),
+)
+builder.add_node(
+    "synthesizer",
+    generator("hanrag/synthesizer", name="synthesizer", blocks=chain_blocks, evidence=chain_evidence),
+)
+
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "router")
+builder.add_conditional_edges(
+    "router",
+    take,
+    {"straightforward": "generator", "single_step": "anrag", "compound": "decomposer", "complex": "refiner"},
+)
+builder.add_conditional_edges("decomposer", ask_all, {"all at once": "anrag"})
+builder.add_conditional_edges("refiner", ask_seed, {"seed question": "anrag"})
+builder.add_conditional_edges(
+    "anrag",
+    after_anrag,
+    {
+        "single_step": "conclude",
+        "compound": "aggregator",
+        "complex": "ending_discriminator",
+        "last step": "synthesizer",
+    },
+)
+builder.add_conditional_edges("ending_discriminator", after_ending, {"enough": "synthesizer", "not enough": "refiner"})
+builder.add_edge("generator", END)
+builder.add_edge("conclude", END)
+builder.add_edge("aggregator", END)
+builder.add_edge("synthesizer", END)

@@ -1,0 +1,68 @@
+"""Ending discriminator: whether what was found out answers the question (HANRAG, Sec. 4.1, App. A.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel
+
+from nodes.chain import written
+from nodes.context import HanContext
+from nodes.rendering import quoted
+from nodes.state import HanState, Hop, Node
+from nodes.steps import step
+from nodes.verdict import ask_verdict
+
+__all__ = ["ending_discriminator"]
+
+
+class EndingVerdict(BaseModel):
+    """Output of the ending discriminator."""
+
+    sufficient: bool
+
+
+def ending_discriminator(prompt: str) -> Node:
+    """A node that judges whether the chain is enough. One that can't be read says that it is not, and so does no judge.
+
+    Args:
+        prompt: Name of the prompt; it is given `question` and `chain`.
+
+    Raises:
+        EndpointError: The endpoint gives no log-probabilities, and the context wants verdicts by probability.
+    """
+
+    async def ending_discriminator(state: HanState, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: HanContext = runtime.context
+        if "ending" in context.ablate:
+            return {}
+        chain = state["chain"]
+        at = f"{chain[-1]['id']}/ending"
+        verdict = await ask_verdict(
+            runtime,
+            node="ending_discriminator",
+            step=at,
+            prompt=prompt,
+            values={"question": quoted(state["question"])},
+            items=written(chain),
+            items_as="chain",
+            output=EndingVerdict,
+            threshold=context.ending_threshold,
+        )
+        hop: Hop = {**chain[-1], "ending": verdict.probability, "ended": bool(verdict.holds)}
+        row = step(
+            at,
+            "verify",
+            "ending_discriminator",
+            parent=hop["id"],
+            question=state["question"],
+            verdict="sufficient" if hop["ended"] else "not sufficient",
+            score=verdict.probability,
+            calls=len(verdict.calls),
+            truncated=verdict.truncated,
+            fallback=f"{verdict.problem}; retrieval goes on" if verdict.holds is None else verdict.problem,
+        )
+        return {"chain": [hop], "trajectory": [row], "ledger": verdict.calls}
+
+    return ending_discriminator
