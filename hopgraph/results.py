@@ -23,7 +23,9 @@ class Result(TypedDict):
     """"" when there is none."""
     status: Status
     evidence: list[str]
-    """Passage ids, best first."""
+    """Ids of the passages that the answer rests on, best first."""
+    retrieved: list[str]
+    """Ids of all passages that a search of the run returned, and of the evidence, in the order they were met."""
     trajectory: list[Step]
     cost: Cost
     thread: str
@@ -50,13 +52,16 @@ def result_of(
     """
     error = error or state.get("error")
     ledger = state.get("ledger", [])
+    evidence = [ref["id"] for ref in state.get("evidence", [])]
+    found = [key for call in ledger for key in call.get("found", [])]
     result = Result(
         id=id,
         method=method,
         question=state.get("question") or question,
         answer=state.get("answer", "") if error is None else "",
         status="failed" if error else state.get("status", "failed"),
-        evidence=[ref["id"] for ref in state.get("evidence", [])],
+        evidence=evidence,
+        retrieved=list(dict.fromkeys([*found, *evidence])),
         trajectory=list(state.get("trajectory", [])),
         cost=cost_of(ledger),
         thread=thread,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nodes.context import Context
 
-__all__ = ["Thread", "ask", "make_context", "new_thread", "read_thread", "resume", "thread_of"]
+__all__ = ["Thread", "ask", "failed", "make_context", "new_thread", "read_thread", "resume", "thread_of"]
 
 NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -134,6 +134,19 @@ async def resume(thread: str, saver: BaseCheckpointSaver[str], on_step: Callable
     return await _run(None, found.context, saver, config, found.question_id, found.question, on_step)
 
 
+async def failed(
+    thread: str,
+    context: Context,
+    saver: BaseCheckpointSaver[str],
+    question_id: str,
+    question: str,
+    error: RunError,
+) -> Result:
+    """The result of a question that `ask` or `resume` raised an error for: as far as it got."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread}}
+    return await _result(context, saver, config, question_id, question, error)
+
+
 async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     """What a thread was started with, and whether it has ended.
 
@@ -151,7 +164,8 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     except (KeyError, ValueError, TypeError):
         raise StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew") from None
     state = await load(context.method, saver).aget_state(config)
-    return Thread(thread, context.method, question_id, question, context, finished=not state.next)
+    # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
+    return Thread(thread, context.method, question_id, question, context, finished=not state.tasks)
 
 
 def check_thread(thread: str) -> str:

@@ -72,7 +72,10 @@ async def search(
     return Found(
         hits=[[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked],
         passages=passages,
-        calls=[_call(step, context.method, node, started, seconds) for step in queries],
+        calls=[
+            _call(step, context.method, node, started, seconds, [key for key, _, _ in row])
+            for step, row in zip(queries, ranked, strict=True)
+        ],
     )
 
 
@@ -84,7 +87,7 @@ async def _rank_given(
     return [[(passage.id, score, "given") for passage, score in ranking[:count]] for ranking in rankings]
 
 
-def _call(step: str, method: str, node: str, started: float, seconds: float) -> Call:
+def _call(step: str, method: str, node: str, started: float, seconds: float, found: list[str]) -> Call:
     return Call(
         id=f"{thread_id()}.{method}.search.{step}",
         kind="search",
@@ -101,5 +104,7 @@ def _call(step: str, method: str, node: str, started: float, seconds: float) -> 
         finish_reason="",
         cached=False,
         repair=False,
-        **place(),
+        superstep=superstep,
+        task=name,
+        found=found,
     )

@@ -89,6 +89,10 @@ class Index:
     def __contains__(self, passage_id: object) -> bool:
         return isinstance(passage_id, str) and bool(self._records.named([passage_id]))
 
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are a passage's, or an article's that was cut into passages."""
+        return {*self._records.named(ids), *self._records.sources(ids)}
+
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the order asked for.
 

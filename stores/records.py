@@ -81,6 +81,10 @@ class Records:
         """Those of the ids that exist, by id."""
         return {str(v[0]): _passage(v) for v in self._select(_COLUMNS, "id", ids)}
 
+    def sources(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that passages were cut from."""
+        return {str(row[0]) for row in self._select("DISTINCT source", "source", ids)}
+
     def hash(self) -> str:
         """SHA-256 of all passages in row order."""
         digest = hashlib.sha256()

@@ -8,6 +8,7 @@ import typer
 
 from hopgraph.cli.ask import ask, resume
 from hopgraph.cli.doctor import doctor
+from hopgraph.cli.eval import evaluate
 from hopgraph.cli.graph import graph
 from hopgraph.cli.index import index, search
 from hopgraph.cli.prompts import prompts
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 for command in (index, read, search, ask, resume, trace, serve, doctor, graph):
     app.command()(command)
+app.command("eval")(evaluate)
 app.add_typer(prompts, name="prompts")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hopgraph.results import Result
     from nodes.state import Step
 
-__all__ = ["ask", "check_endpoint", "check_index", "resume", "settings_of"]
+__all__ = ["AsJson", "ask", "check_endpoint", "check_index", "resume", "settings_of", "use_cache"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
@@ -41,7 +41,7 @@ def ask(
 ) -> None:
     """Answer a question."""
     if cache:
-        _use_cache()
+        use_cache()
     values = settings_of(settings or [])
     if index is not None:
         values["index"] = index
@@ -155,7 +155,8 @@ def settings_of(pairs: list[str]) -> dict[str, Any]:
     return values
 
 
-def _use_cache() -> None:
+def use_cache() -> None:
+    """Have model replies of earlier runs reused in this process."""
     from inference.settings import get_settings
 
     os.environ["HOPGRAPH_CACHE"] = "on"

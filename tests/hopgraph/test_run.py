@@ -57,7 +57,8 @@ async def test_a_result_has_the_contract_s_fields(model):
     model(play)
     result = await start("t")
     assert list(result) == [
-        "id", "method", "question", "answer", "status", "evidence", "trajectory", "cost", "thread", "prompts",
+        "id", "method", "question", "answer", "status", "evidence", "retrieved", "trajectory", "cost", "thread",
+        "prompts",
     ]  # fmt: skip
     assert result["status"] == "answered"
     assert result["answer"] == "Paris"
@@ -109,6 +110,29 @@ async def test_resuming_gives_the_same_result_as_an_uninterrupted_run(model, mon
     assert (await start("cut"))["status"] == "failed"
     resumed = await go_on("cut")
     assert without_times({**resumed, "thread": ""}) == without_times({**whole, "thread": ""})
+
+
+async def test_a_thread_killed_between_a_task_and_its_step_is_not_taken_for_finished(model, monkeypatch):
+    """Every task of the step is kept, and the step is not: LangGraph then names no next node."""
+    monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+    server = model(play)
+    async with open_checkpoints() as saver:
+        put, steps = saver.aput, []
+
+        async def killed(*args):
+            steps.append(args)
+            if len(steps) == 5:
+                raise OSError("killed")
+            return await put(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(saver, "aput", killed)
+            with pytest.raises(OSError, match="killed"):
+                await ask(QUESTION, make_context("prism", {}), saver, thread="t", contexts=CONTEXTS)
+        found = await read_thread("t", saver)
+        assert not found.finished
+        assert (await resume("t", saver))["answer"] == "Paris"
+    assert server.nodes() == NODES
 
 
 async def test_settings_and_question_come_back_from_the_thread(model):

@@ -1,0 +1,303 @@
+"""`hopgraph eval`: put questions to methods and measure what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hopgraph.cli.ask import AsJson, settings_of, use_cache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hopgraph.evaluation.data import Question
+    from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.plan import Variant
+    from hopgraph.evaluation.runner import Job, Progress
+    from hopgraph.evaluation.scoring import Price, Record, Summary
+
+__all__ = ["evaluate"]
+
+LINE_EVERY = 15.0
+"""Seconds between two lines of progress where stderr is no terminal."""
+
+
+def evaluate(
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="Methods, with commas between them.", show_default=False)
+    ] = None,
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="hotpotqa 2wikimultihopqa musique multihoprag bamboogle nq popqa triviaqa strategyqa squad compound: "
+            "their official files, or our JSON Lines. own: JSON Lines, or CSV with columns question and answers."
+        ),
+    ] = "own",
+    questions: Annotated[Path | None, typer.Option("--questions", "-q", help="File of questions.")] = None,
+    index: Annotated[str | None, typer.Option("--index", "-i", help="Index to search.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many questions.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="With --limit: a random sample instead of the first ones.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder, made if it is missing.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all methods; may be repeated.")
+    ] = None,
+    overlay: Annotated[
+        list[Path] | None, typer.Option(help="Folder of prompts; give two or more to compare them with one method.")
+    ] = None,
+    ablations: Annotated[str | None, typer.Option(help="A method: it, and it without each of its parts.")] = None,
+    contexts: Annotated[
+        bool, typer.Option("--contexts", help="Answer from the passages that come with the questions; no search.")
+    ] = False,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder; needs nothing else.")] = None,
+    price: Annotated[
+        str | None, typer.Option(metavar="IN,OUT", help="Price of a million prompt and completion tokens.")
+    ] = None,
+    cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put questions to methods: EM, F1, recall and costs. What was finished is never lost; --resume goes on."""
+    from hopgraph.evaluation.folder import RunFolder
+
+    if cache:
+        use_cache()
+    prices = _price(price)
+    if resume is not None:
+        _refuse_with_resume(
+            {"--method": method, "--questions": questions, "--index": index, "--limit": limit, "--seed": seed}
+            | {"--out": out, "--set": settings, "--overlay": overlay, "--ablations": ablations}
+            | {"--contexts": contexts or None}
+        )
+        folder = RunFolder(resume)
+        variants = asyncio.run(_resume(folder, quiet=as_json))
+    else:
+        chosen, values = _variants(method, ablations, overlay or [], settings or [], index)
+        asked = _questions(questions, dataset, limit, seed)
+        folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
+        about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
+        variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, quiet=as_json))
+    summary = _summary(folder, variants, prices)
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+    else:
+        from hopgraph.views.table import print_summary
+
+        print_summary(summary)
+    if lost := sum(v["failures"].get("endpoint", 0) + v["failures"].get("internal", 0) for v in summary["variants"]):
+        _note(f"hopgraph: {lost} questions failed through no fault of theirs")
+        _note(f"  `hopgraph eval --resume {folder.path}` tries them again and nothing else")
+        raise typer.Exit(3)
+
+
+def _variants(
+    method: str | None, ablated: str | None, overlays: Sequence[Path], settings: list[str], index: str | None
+) -> tuple[list[Variant], dict[str, Any]]:
+    from hopgraph.evaluation import plan
+    from hopgraph.methods import check_method
+    from inference.errors import InputError
+
+    values = settings_of(settings)
+    if index is not None:
+        values["index"] = index
+    if ablated is not None:
+        if method or overlays:
+            raise InputError("--ablations: takes neither --method nor --overlay", hint="it names the method itself")
+        return plan.ablations(check_method(ablated), values), values
+    names = [check_method(name.strip()) for name in _required(method, "--method", "such as prism").split(",")]
+    if overlays:
+        if len(names) > 1:
+            raise InputError("--overlay: compares prompts of one method", hint="name one --method")
+        return plan.overlays(names[0], overlays, values), values
+    return plan.plain_variants(names, values), values
+
+
+def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | None) -> list[Question]:
+    from hopgraph.evaluation.data import read_questions, sample
+
+    return sample(read_questions(_required(path, "--questions", "a file of questions"), dataset), limit, seed)
+
+
+async def _run(
+    folder: RunFolder,
+    variants: list[Variant],
+    questions: list[Question],
+    about: dict[str, Any],
+    *,
+    contexts: bool,
+    quiet: bool,
+) -> list[Variant]:
+    from hopgraph.evaluation import runner
+
+    found = await runner.check(variants, questions, dataset=about["dataset"], contexts=contexts)
+    runner.start(folder, variants, questions, found, about)
+    if found["gold"] == "titles" and not contexts and any(question.gold_ids for question in questions):
+        _note("none of the questions' gold passages is in the index by its id: they are matched by title")
+    await _work(folder, variants, questions, quiet=quiet)
+    return variants
+
+
+async def _resume(folder: RunFolder, *, quiet: bool) -> list[Variant]:
+    from hopgraph.evaluation import plan, runner
+
+    about = folder.about()
+    variants, questions = plan.restore(about), folder.questions()
+    with folder.locked():
+        todo = runner.unfinished(folder, variants, questions)
+    if todo:
+        found = await runner.check(
+            variants, questions, dataset=about["dataset"], contexts=about["identity"]["contexts"]
+        )
+        runner.start(folder, variants, questions, found, {})
+        if about["versions"] != (now := plan.versions()):
+            changed = [name for name in now if about["versions"].get(name) != now[name]]
+            _note(f"other versions than when the run started: {', '.join(changed)}")
+    await _work(folder, variants, questions, quiet=quiet)
+    return variants
+
+
+async def _work(folder: RunFolder, variants: list[Variant], questions: list[Question], *, quiet: bool) -> None:
+    from hopgraph.evaluation import runner
+    from hopgraph.evaluation.scoring import record_of
+
+    with folder.locked():
+        todo = runner.unfinished(folder, variants, questions)
+        if not todo:
+            return
+        done = [record_of(line) for line in folder.lines()]
+        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; `hopgraph eval --resume {folder.path}` goes on")
+        with _progress(todo, done, quiet=quiet) as show:
+            await runner.run_jobs(folder, todo, show)
+
+
+def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) -> Summary:
+    from hopgraph.evaluation.scoring import record_of, summarise
+
+    questions = {question.id: question for question in folder.questions()}
+    records = [record_of(line) for line in folder.lines()]
+    summary = summarise(records, questions, [variant.name for variant in variants], price)
+    about = folder.about()
+    summary["run"] = {"folder": str(folder.path), "id": about["run"], "questions": len(questions)}
+    return summary
+
+
+@contextmanager
+def _progress(todo: Sequence[Job], done: Sequence[Record], *, quiet: bool) -> Iterator[Progress | None]:
+    """A bar with rate, running EM, tokens and time left; where stderr is no terminal, a line now and then."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    running = _Running([*done], todo)
+    if not console.is_terminal:
+        yield running.lines()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = [BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("starting", total=len(todo) + len(done), completed=len(done))
+
+        def show(record: Record) -> None:
+            running.add(record)
+            bar.update(task, advance=1, description=running.text())
+
+        yield show
+
+
+class _Running:
+    """Figures while a run goes on."""
+
+    def __init__(self, done: list[Record], todo: Sequence[Job]) -> None:
+        self._started = time.monotonic()
+        self._todo = len(todo)
+        self._new = 0
+        self._failed = sum(record["status"] == "failed" for record in done)
+        self._tokens = 0.0
+        self._em: dict[str, list[float]] = {job.variant.name: [] for job in todo}
+        for record in done:
+            self._count(record)
+
+    def _count(self, record: Record) -> None:
+        self._tokens += record["cost"]["tokens"]
+        if "em" in record["metrics"]:
+            self._em.setdefault(record["variant"], []).append(record["metrics"]["em"])
+
+    def add(self, record: Record) -> None:
+        """Count a result."""
+        self._new += 1
+        self._failed += record["status"] == "failed"
+        self._count(record)
+
+    def text(self) -> str:
+        """All in one line."""
+        rate = self._new / max(time.monotonic() - self._started, 1e-9)
+        scores = [f"{name} {100 * sum(values) / len(values):.1f}" for name, values in self._em.items() if values]
+        parts = [f"{rate * 60:.1f}/min"]
+        parts += [f"EM {', '.join(scores[:4])}"] if scores else []
+        parts += [f"{self._tokens:,.0f} tokens", f"{_span((self._todo - self._new) / rate)} left" if rate else ""]
+        parts += [f"{self._failed} failed"] if self._failed else []
+        return " · ".join(filter(None, parts))
+
+    def lines(self) -> Progress:
+        """A function that counts a result and now and then writes a line."""
+        last = [time.monotonic()]
+
+        def show(record: Record) -> None:
+            self.add(record)
+            if time.monotonic() - last[0] >= LINE_EVERY or self._new == self._todo:
+                last[0] = time.monotonic()
+                _note(f"{self._new}/{self._todo} · {self.text()}")
+
+        return show
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _price(text: str | None) -> Price | None:
+    from hopgraph.evaluation.scoring import Price
+    from inference.errors import InputError
+
+    if text is None:
+        return None
+    try:
+        prompt, completion = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--price {text!r}: must be two numbers, such as 0.15,0.60") from None
+    if not (0 <= prompt < float("inf") and 0 <= completion < float("inf")):
+        raise InputError(f"--price {text!r}: must not be negative")
+    return Price(prompt=prompt, completion=completion)
+
+
+def _required(value: Any, name: str, hint: str) -> Any:
+    from inference.errors import InputError
+
+    if value is None:
+        raise InputError(f"{name}: is missing", hint=hint)
+    return value
+
+
+def _refuse_with_resume(options: dict[str, Any]) -> None:
+    from inference.errors import InputError
+
+    if given := [name for name, value in options.items() if value not in (None, [])]:
+        raise InputError(
+            f"--resume: {given[0]} can't be given with it", hint="the folder says what the run is; start another run"
+        )
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,181 @@
+"""One evaluation run is a folder: run.json, questions.jsonl, results.jsonl, checkpoints.sqlite.
+
+`run.json` says what is run and is written once. A line of `results.jsonl` is written the moment its question ends; what
+a killed process left of a line is dropped when the run goes on, and the question's result is taken from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from hopgraph.evaluation.data import Question, as_row, read_questions
+from inference.errors import InputError, StoreError
+
+__all__ = ["FORMAT", "RunFolder", "differences"]
+
+FORMAT = 1
+
+
+class RunFolder:
+    """A run's folder.
+
+    Args:
+        path: The folder; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._about = path / "run.json"
+        self._results = path / "results.jsonl"
+
+    @property
+    def checkpoints(self) -> str:
+        """Where the questions' threads are kept."""
+        return str(self.path / "checkpoints.sqlite")
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a run in it."""
+        return self._about.is_file()
+
+    def create(self, about: Mapping[str, Any], questions: list[Question]) -> None:
+        """Start a run.
+
+        Raises:
+            InputError: The folder holds something else, or can't be written.
+        """
+        leftovers = {"questions.jsonl", "questions.jsonl.new", "run.json.new"}
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if others := sorted(item.name for item in self.path.iterdir() if item.name not in leftovers):
+                raise InputError(
+                    f"--out: {self.path} is no run's folder, and has {others[0]} in it", hint="name a new folder"
+                )
+            rows = (json.dumps(as_row(question), ensure_ascii=False) + "\n" for question in questions)
+            _write(self.path / "questions.jsonl", "".join(rows))
+            _write(self._about, json.dumps({"format": FORMAT, **about}, ensure_ascii=False, indent=2) + "\n")
+        except OSError as error:
+            raise InputError(f"--out: {error.filename or self.path}: {error.strerror}") from None
+
+    def about(self) -> dict[str, Any]:
+        """What `run.json` says.
+
+        Raises:
+            StoreError: There is none, or it can't be read.
+        """
+        try:
+            about = json.loads(self._about.read_text(encoding="utf-8"))
+            found = about["format"]
+        except FileNotFoundError:
+            raise StoreError(
+                f"{self.path}: no evaluation run there", hint="`hopgraph eval --method ... --out DIR` starts one"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self._about}: can't be read ({error})", hint="start the run anew") from None
+        if found != FORMAT:
+            raise StoreError(f"{self._about}: has format {found}, this version reads {FORMAT}", hint="start it anew")
+        return dict(about)
+
+    def questions(self) -> list[Question]:
+        """The run's questions."""
+        return read_questions(self.path / "questions.jsonl")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run, so that no other process writes to it.
+
+        Raises:
+            StoreError: Another process holds it.
+        """
+        with self._about.open(encoding="utf-8") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(
+                    f"{self.path}: another `hopgraph eval` is working on it", hint="wait for it, or stop it first"
+                ) from None
+            yield
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The results there are, in the order in which they were written; a torn last line is left out.
+
+        Raises:
+            StoreError: A line is damaged.
+        """
+        try:
+            with self._results.open("rb") as file:
+                for number, raw in enumerate(file, start=1):
+                    if not raw.endswith(b"\n"):
+                        return
+                    yield self._line(raw, number)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"{self._results}: can't be read ({error.strerror})") from None
+
+    def _line(self, raw: bytes, number: int) -> dict[str, Any]:
+        try:
+            line = json.loads(raw)
+            if isinstance(line, dict) and {"id", "variant", "metrics", "cost", "status"} <= set(line):
+                return line
+        except ValueError:
+            pass
+        raise StoreError(
+            f"{self._results}, line {number}: not a result",
+            hint="delete the line: its question is taken from the checkpoints, and not asked again",
+        )
+
+    def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Drop a torn last line, and the results that are not wanted; the file is replaced as a whole."""
+        if not self._results.exists():
+            return
+        new = self.path / "results.jsonl.new"
+        with new.open("w", encoding="utf-8") as file:
+            for line in self.lines():
+                if wanted(line):
+                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._results)
+
+    @contextmanager
+    def appending(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+        """A function that adds a result; it is in the file when the function returns."""
+        with self._results.open("ab", buffering=0) as file:
+            yield lambda line: _append(file, line)
+
+
+def differences(old: Any, new: Any, at: str = "") -> list[str]:
+    """What is different in two JSON values, a line each: `variants.prunerag.settings.top_k: 5, now 10`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = list(dict.fromkeys([*old, *new]))
+        return [
+            line for key in keys for line in differences(old.get(key), new.get(key), f"{at}.{key}" if at else str(key))
+        ]
+    return [] if old == new else [f"{at}: {_short(old)}, now {_short(new)}"]
+
+
+def _short(value: Any) -> str:
+    text = "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _append(file: IO[bytes], line: Mapping[str, Any]) -> None:
+    rest = memoryview(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_name(path.name + ".new")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

@@ -1,0 +1,289 @@
+"""Run questions through methods: every question a checkpointed thread of its own, many at a time, none lost."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.folder import RunFolder, differences
+from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, versions
+from hopgraph.evaluation.scoring import Record, Scored, record_of, score
+from hopgraph.results import Result
+from hopgraph.run import ask, failed, resume, thread_of
+from inference.errors import EndpointError, HopgraphError, InputError, StoreError
+from inference.settings import get_settings
+from nodes.state import RunError
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+__all__ = ["RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinished"]
+
+RETRIED = frozenset({"endpoint", "internal", "input"})
+"""Kinds of failures that are not the model's: going on with a run tries these questions again."""
+PATIENCE = 20
+"""Questions in a row that the endpoint fails before the run stops: it is gone, and nothing is lost by waiting."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A question to be put to a variant."""
+
+    variant: Variant
+    question: Question
+
+
+Progress = Callable[[Record], None]
+"""Called with each result as it ends."""
+
+
+async def check(
+    variants: Sequence[Variant], questions: Sequence[Question], *, dataset: str, contexts: bool
+) -> dict[str, Any]:
+    """See that everything a run needs is there, before anything is spent; says what its results will depend on.
+
+    Raises:
+        InputError: A prompt or a setting is wrong, or `contexts` is wanted of questions that have none.
+        StoreError: The index is missing.
+        EndpointError: The endpoint can't be used.
+    """
+    for variant in variants:
+        await asyncio.to_thread(variant.context.check)
+    if contexts and (bare := next((question for question in questions if not question.contexts), None)):
+        raise InputError(f"--contexts: question {bare.id} has no passages of its own")
+    index = None if contexts else await asyncio.to_thread(_index, variants)
+    gold = await asyncio.to_thread(_gold_by, index, questions)
+    models = await _models(variants)
+    found = await asyncio.to_thread(
+        lambda: identity(variants, questions, dataset=dataset, contexts=contexts, index=index, models=models)
+    )
+    return {**found, "gold": gold}
+
+
+def _index(variants: Sequence[Variant]) -> dict[str, str] | None:
+    from nodes.passages import index_ref
+
+    searching = [variant for variant in variants if variant.method != "no_retrieval"]
+    return dict(index_ref(searching[0].context.index)) if searching else None  # type: ignore[arg-type]
+
+
+def _gold_by(index: Mapping[str, str] | None, questions: Sequence[Question]) -> str:
+    """Whether gold passages are known by `ids`, or, where the index has none of those, by `titles`."""
+    from stores.index import open_index
+
+    ids = list(dict.fromkeys(key for question in questions for key in question.gold_ids))[:500]
+    return "ids" if index and ids and open_index(index["name"]).known(ids) else "titles"
+
+
+async def _models(variants: Sequence[Variant]) -> dict[str, str]:
+    """The models that will be asked, by what for; each endpoint is asked whether it is there."""
+    from nodes.model import open_endpoint
+
+    settings = get_settings()
+    models: dict[str, str] = {}
+    for context in (variant.context for variant in variants):
+        roles = {"llm": context.model}
+        if settings.generator_url or settings.generator_model or context.generator_model:
+            roles["generator"] = context.generator_model
+        if getattr(context, "attribution", "") == "attrscore":
+            roles["attribution"] = None
+        for role, model in roles.items():
+            endpoint = await open_endpoint(model, role)  # type: ignore[arg-type]
+            await endpoint.describe()
+            models[role] = await endpoint.model_name()
+    return models
+
+
+def start(
+    folder: RunFolder,
+    variants: Sequence[Variant],
+    questions: Sequence[Question],
+    found: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> None:
+    """Start a run in its folder, or see that the one that is there is the same.
+
+    Args:
+        folder: The run's folder.
+        variants: What is run.
+        questions: What is asked.
+        found: What `check` returned.
+        about: What else `run.json` shall say.
+
+    Raises:
+        InputError: The folder holds another run, or something else; the message says what differs.
+    """
+    if folder.started:
+        known = folder.about()
+        if changed := differences(known["identity"], found):
+            more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
+            raise InputError(
+                f"{folder.path} holds a run that differs: {'; '.join(changed[:5])}{more}",
+                hint="results of two runs are not mixed: put it back as it was, or name another --out",
+            )
+        return
+    rows = [{"name": v.name, "method": v.method, "values": dict(v.values)} for v in variants]
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    text = {"run": str(uuid.uuid4()), "created": created, **about, "variants": rows}
+    folder.create({**text, "versions": versions(), "identity": found}, list(questions))
+
+
+def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question]) -> list[Job]:
+    """What is still to be done, question by question; failures that were not the question's are dropped and done again.
+
+    Raises:
+        StoreError: `results.jsonl` is damaged, or has results of another run.
+    """
+    names = {variant.name for variant in variants}
+    ids = {question.id for question in questions}
+    done: set[tuple[str, str]] = set()
+
+    def wanted(line: dict[str, Any]) -> bool:
+        key = (line["variant"], line["id"])
+        if key[0] not in names or key[1] not in ids:
+            raise StoreError(f"{folder.path}: results.jsonl has a result of {key[0]}, {key[1]}: not of this run")
+        if key in done or (line.get("error") or {}).get("kind") in RETRIED:
+            return False
+        done.add(key)
+        return True
+
+    folder.keep(wanted)
+    jobs = [Job(variant, question) for question in questions for variant in variants]
+    return [job for job in jobs if (job.variant.name, job.question.id) not in done]
+
+
+def in_flight() -> int:
+    """Questions worked on at the same time: some more than the endpoint takes calls, since some search meanwhile."""
+    settings = get_settings()
+    calls = settings.llm_concurrency
+    if settings.llm_url is None:
+        calls = min(calls, settings.embedded_parallel)
+    return math.ceil(calls * 1.25)
+
+
+async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress | None = None) -> None:
+    """Do what is to be done; each result is in `results.jsonl` when its question ends.
+
+    Whatever becomes of one question, the others go on. Stopping it, however hard, loses no finished model call.
+
+    Raises:
+        EndpointError: The endpoint failed many questions in a row.
+        StoreError: The index or the checkpoints can't be used (any more).
+        InputError: A prompt was edited meanwhile.
+    """
+    from stores.checkpoints import open_checkpoints
+
+    about = folder.about()
+    queue = deque(jobs)
+    if not queue:
+        return
+    async with open_checkpoints(folder.checkpoints) as saver:
+        with folder.appending() as append:
+            runner = _Runner(about, saver, append, on_result)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(in_flight(), len(queue))):
+                        group.create_task(runner.work(queue))
+            except BaseExceptionGroup as problems:
+                raise _first(problems) from None
+
+
+def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = problems.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+class _Runner:
+    """Workers' common state."""
+
+    def __init__(
+        self,
+        about: Mapping[str, Any],
+        saver: BaseCheckpointSaver[str],
+        append: Callable[[Mapping[str, Any]], None],
+        on_result: Progress | None,
+    ) -> None:
+        self._run = str(about["run"])
+        self._identity = about["identity"]
+        self._saver = saver
+        self._append = append
+        self._on_result = on_result
+        self._failed_in_a_row = 0
+
+    async def work(self, queue: deque[Job]) -> None:
+        """Take one question after the other, the oldest first."""
+        while queue:
+            job = queue.popleft()
+            result = await self._answer(job)
+            line = await asyncio.to_thread(self._score, job, result)
+            self._append(line)
+            if self._on_result is not None:
+                self._on_result(record_of(line))
+            self._give_up(result)
+
+    async def _answer(self, job: Job) -> Result:
+        """The question's result; one that another wording of a prompt had part in is thrown away."""
+        thread = thread_of(self._run, job.variant.context, job.question.id)
+        known = self._identity["variants"][job.variant.name]["prompts"]
+        for _ in range(2):
+            result = await self._try(job, thread)
+            mixed = [name for name, hash in result["prompts"].items() if known.get(name) != hash]
+            if not mixed:
+                return result
+            await self._saver.adelete_thread(thread)
+            if await asyncio.to_thread(prompt_hashes, job.variant.context) != known:
+                break
+        raise InputError(
+            f"prompt {mixed[0]} is not as it was when the run started",
+            hint="put it back and go on with --resume; with another prompt start another run",
+        )
+
+    async def _try(self, job: Job, thread: str) -> Result:
+        question, context = job.question, job.variant.context
+        try:
+            if await self._saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
+                return await resume(thread, self._saver)
+            contexts = list(question.contexts) if self._identity["contexts"] else None
+            return await ask(
+                question.question, context, self._saver, thread=thread, question_id=question.id, contexts=contexts
+            )
+        except StoreError:
+            raise
+        except HopgraphError as problem:
+            error = RunError(kind=problem.kind, message=problem.message, node="")
+        except Exception as problem:  # a mistake of ours must not cost the other questions
+            error = RunError(kind="internal", message=_describe(problem), node="")
+        return await failed(thread, context, self._saver, question.id, question.question, error)
+
+    def _score(self, job: Job, result: Result) -> Scored:
+        from nodes.passages import find
+
+        index = None if self._identity["contexts"] else job.variant.context.index
+        has_gold = job.question.gold_ids or job.question.gold_titles
+        passages = find(index, {*result["retrieved"], *result["evidence"]}) if has_gold else {}
+        scores = score(result, job.question, passages, by_id=self._identity["gold"] == "ids")
+        return Scored(**result, variant=job.variant.name, answers=list(job.question.answers), metrics=scores)
+
+    def _give_up(self, result: Result) -> None:
+        error = result.get("error")
+        self._failed_in_a_row = self._failed_in_a_row + 1 if error and error["kind"] == EndpointError.kind else 0
+        if error and self._failed_in_a_row >= PATIENCE:
+            raise EndpointError(
+                f"{PATIENCE} questions in a row failed at the endpoint, the last one with: {error['message']}",
+                hint="nothing is lost: `hopgraph eval --resume DIR` goes on when it is back",
+            )
+
+
+def _describe(problem: Exception) -> str:
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace else ""
+    return f"{type(problem).__name__}: {problem}{where}"[:500]

@@ -1,0 +1,420 @@
+"""`hopgraph eval`: what it measures, what it refuses, and that nothing of a run is ever lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hopgraph.evaluation import runner
+from tests.hopgraph.evaluation.conftest import LINES, NODES, comparable, results, row
+from tests.scripted import Completion, Raw
+
+
+def play(request):
+    return LINES[request.node]
+
+
+@pytest.fixture
+def evaluate(hopgraph, tmp_path):
+    """Runs `hopgraph eval` into one folder; gives exit code, the summary, and stderr."""
+
+    def run(*words, out="run"):
+        code, text, err = hopgraph("eval", *words, "--out", tmp_path / out, "--json")
+        return code, json.loads(text) if text else None, err
+
+    return run
+
+
+def test_a_run_is_measured(evaluate, model, questions, tmp_path):
+    model(play)
+    code, summary, _ = evaluate("-m", "prism", "-q", questions([row(n) for n in range(1, 5)]), "--contexts")
+    assert code == 0
+    (variant,) = summary["variants"]
+    assert (variant["n"], variant["failed"], variant["method"]) == (4, 0, "prism")
+    assert variant["metrics"]["em"]["mean"] == 0.5
+    assert variant["metrics"]["retrieved_recall"]["mean"] == 1.0
+    assert variant["metrics"]["passage_precision"]["mean"] == 1.0
+    assert variant["costs"]["calls"]["mean"] == len(NODES)
+    assert variant["efr"] == variant["efr_all"] == 0.5
+    assert variant["types"]["comparison"]["n"] == 1
+    line = results(tmp_path / "run")["prism", "q1"]
+    assert line["answers"] == ["Paris"]
+    assert line["metrics"]["em"] == 1.0
+    assert line["status"] == "answered"
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["identity"]["variants"]["prism"]["prompts"]["prism/selector"]
+    assert about["versions"]["langgraph"]
+
+
+def test_people_see_a_table(hopgraph, model, questions, tmp_path):
+    model(play)
+    code, out, err = hopgraph(
+        "eval", "-m", "prism,no_retrieval", "-q", questions([row(1), row(2)]), "--contexts", "--out", tmp_path / "run",
+        "--price", "1,2",
+    )  # fmt: skip
+    assert code == 0
+    for shown in ("prism", "no_retrieval", "50.0", "EM", "F1", "recall", "no_retrieval against prism", "may be chance"):
+        assert shown in out
+    assert "4 to do, 0 done" in err
+    assert "EM prism" in err
+
+
+def test_several_methods_are_compared_question_by_question(evaluate, model, questions):
+    model(
+        lambda r: {"answer": "Rome"} if r.body["response_format"]["json_schema"]["name"].startswith("no_") else play(r)
+    )
+    _, summary, _ = evaluate("-m", "prism,no_retrieval", "-q", questions([row(n) for n in (1, 3, 5)]), "--contexts")
+    assert [variant["variant"] for variant in summary["variants"]] == ["prism", "no_retrieval"]
+    (pair,) = summary["comparisons"]
+    assert pair["metrics"]["em"]["difference"] == -1.0
+    assert "retrieved_recall" not in summary["variants"][1]["metrics"]
+
+
+def test_failures_stay_in_the_denominator_with_their_cause(evaluate, model, questions, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+    down = [True]
+
+    def script(request):
+        if "number 1?" in request.prompt and down[0]:
+            return Raw(500, "{}")
+        if "number 3?" in request.prompt and request.node == "generator":
+            return "garbage"
+        return play(request)
+
+    server = model(script)
+    words = ("-m", "prism", "-q", questions([row(n) for n in (1, 3, 5, 7)]), "--contexts")
+    code, summary, err = evaluate(*words)
+    (variant,) = summary["variants"]
+    assert code == 3
+    assert variant["failed"] == 2
+    assert variant["failures"] == {"endpoint": 1, "model_output": 1}
+    assert variant["metrics"]["em"] == {**variant["metrics"]["em"], "mean": 0.5, "n": 4}
+    assert "--resume" in err
+    line = results(tmp_path / "run")["prism", "q1"]
+    assert line["error"]["kind"] == "endpoint"
+    assert "500" in line["error"]["message"]
+    down[0] = False
+    before = len(server.requests)
+    code, summary, _ = evaluate(*words)
+    assert code == 0
+    assert summary["variants"][0]["failures"] == {"model_output": 1}
+    assert summary["variants"][0]["metrics"]["em"]["mean"] == 0.75
+    assert {"number 1?" in r.prompt for r in server.requests[before:]} == {True}
+
+
+def test_a_mistake_of_ours_costs_one_question_and_not_the_run(evaluate, model, questions, tmp_path, monkeypatch):
+    from hopgraph.evaluation import runner
+
+    real = runner.ask
+
+    async def ask(question, *args, **more):
+        if "number 2?" in question:
+            raise KeyError("oops")
+        return await real(question, *args, **more)
+
+    monkeypatch.setattr(runner, "ask", ask)
+    model(play)
+    code, summary, _ = evaluate("-m", "prism", "-q", questions([row(n) for n in (1, 2, 3)]), "--contexts")
+    assert code == 3
+    assert summary["variants"][0]["failures"] == {"internal": 1}
+    assert summary["variants"][0]["n"] == 3
+    assert "KeyError" in results(tmp_path / "run")["prism", "q2"]["error"]["message"]
+
+
+def test_an_endpoint_that_is_gone_stops_the_run_instead_of_failing_every_question(
+    hopgraph, model, questions, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "2")
+    monkeypatch.setattr(runner, "PATIENCE", 4)
+    server = model(lambda request: Raw(503, "{}"))
+    asked = questions([row(n) for n in range(30)])
+    code, _, err = hopgraph("eval", "-m", "no_retrieval", "-q", asked, "--out", tmp_path / "run")
+    assert code == 3
+    assert "4 questions in a row failed" in err
+    assert len(server.requests) < 12
+    server.script = lambda request: {"answer": "Paris"}
+    code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--json")
+    assert code == 0
+    assert json.loads(out)["variants"][0]["n"] == 30
+
+
+def test_what_is_finished_is_not_asked_again(evaluate, hopgraph, model, questions, tmp_path):
+    server = model(play)
+    words = ("-m", "prism", "-q", questions([row(n) for n in range(3)]), "--contexts")
+    first = evaluate(*words)
+    count = len(server.requests)
+    assert evaluate(*words)[:2] == first[:2]
+    code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--json")
+    assert (code, json.loads(out)) == (0, first[1])
+    assert len(server.requests) == count
+
+
+def test_a_torn_last_line_is_made_whole_from_the_checkpoints(evaluate, model, questions, tmp_path):
+    server = model(play)
+    words = ("-m", "prism", "-q", questions([row(n) for n in range(3)]), "--contexts")
+    evaluate(*words)
+    path = tmp_path / "run" / "results.jsonl"
+    whole = results(tmp_path / "run")
+    path.write_bytes(path.read_bytes()[:-40])
+    count = len(server.requests)
+    evaluate(*words)
+    assert results(tmp_path / "run") == whole
+    assert len(server.requests) == count
+
+
+def test_a_damaged_line_is_named(evaluate, hopgraph, model, questions, tmp_path):
+    model(play)
+    evaluate("-m", "prism", "-q", questions([row(1), row(2)]), "--contexts")
+    path = tmp_path / "run" / "results.jsonl"
+    path.write_text("garbage\n" + path.read_text())
+    code, _, err = hopgraph("eval", "--resume", tmp_path / "run")
+    assert code == 2
+    assert "results.jsonl, line 1: not a result" in err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--set", "top_k=7"), "variants.prism.settings.top_k: 5, now 7"),
+        (("--set", "prompt_answer=Short. {{evidence}} {{question}}"), "prompts.prism/answer"),
+        (("--limit", "2"), "questions.count: 3, now 2"),
+    ],
+)
+def test_another_setting_is_another_run(evaluate, model, questions, more, said):
+    model(play)
+    words = ("-m", "prism", "-q", questions([row(n) for n in range(3)]), "--contexts")
+    evaluate(*words)
+    code, _, err = evaluate(*words, *more)
+    assert code == 2
+    assert said in err
+
+
+def test_an_edited_prompt_is_another_run_and_put_back_it_is_the_same(
+    evaluate, hopgraph, model, questions, tmp_path, monkeypatch
+):
+    overlay = tmp_path / "overlay" / "no_retrieval"
+    overlay.mkdir(parents=True)
+    prompt = overlay / "answer.md"
+    prompt.write_text("First. {{question}}")
+    monkeypatch.setenv("HOPGRAPH_PROMPTS", str(tmp_path / "overlay"))
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
+    edited = []
+
+    def script(request):
+        if "number 1?" in request.prompt and not edited:
+            edited.append(prompt.write_text("Second. {{question}}"))
+        return {"answer": "Paris"}
+
+    server = model(script)
+    code, _, err = evaluate("-m", "no_retrieval", "-q", questions([row(n) for n in range(4)]))
+    assert code == 2
+    assert "prompt no_retrieval/answer is not as it was when the run started" in err
+    code, _, err = hopgraph("eval", "--resume", tmp_path / "run")
+    assert (code, "prompts.no_retrieval/answer" in err) == (2, True)
+    prompt.write_text("First. {{question}}")
+    assert hopgraph("eval", "--resume", tmp_path / "run")[0] == 0
+    kept = results(tmp_path / "run")
+    assert len(kept) == 4
+    assert {line["prompts"]["no_retrieval/answer"] for line in kept.values()} == {kept["no_retrieval", "q0"]["prompts"]["no_retrieval/answer"]}  # fmt: skip  # noqa: E501
+    assert any("Second." in request.prompt for request in server.requests)
+
+
+def test_two_sets_of_prompts_are_compared(evaluate, model, questions, tmp_path):
+    for name in ("terse", "wordy"):
+        (tmp_path / name / "no_retrieval").mkdir(parents=True)
+        (tmp_path / name / "no_retrieval" / "answer.md").write_text(f"Be {name}. {{{{question}}}}")
+    model(lambda request: {"answer": "Paris" if "terse" in request.prompt else "the city of Paris"})
+    code, summary, _ = evaluate(
+        "-m", "no_retrieval", "-q", questions([row(n) for n in range(1, 12, 2)]),
+        "--overlay", tmp_path / "wordy", "--overlay", tmp_path / "terse",
+    )  # fmt: skip
+    assert code == 0
+    assert [variant["variant"] for variant in summary["variants"]] == ["no_retrieval wordy", "no_retrieval terse"]
+    found = summary["comparisons"][0]["metrics"]["em"]
+    assert found["difference"] == 1.0
+    assert found["p"] < 0.05
+
+
+def test_ablations_are_run_beside_the_method(evaluate, model, questions, tmp_path):
+    server = model(play)
+    code, summary, _ = evaluate("--ablations", "prism", "-q", questions([row(1)]), "--contexts")
+    assert code == 0
+    assert [variant["variant"] for variant in summary["variants"]] == ["prism", "prism -analyzer", "prism -loop"]
+    found = results(tmp_path / "run")
+    assert found["prism -loop", "q1"]["cost"]["calls"] < found["prism", "q1"]["cost"]["calls"]
+    assert len({line["thread"] for line in found.values()}) == 3
+    assert len({request.id for request in server.requests}) == len(server.requests)
+
+
+def test_a_sample_is_reproducible_and_in_the_order_of_the_file(evaluate, model, questions, tmp_path):
+    model(lambda request: {"answer": "Paris"})
+    asked = questions([row(n) for n in range(50)])
+    for out in ("one", "two"):
+        evaluate("-m", "no_retrieval", "-q", asked, "--limit", "5", "--seed", "7", out=out)
+    evaluate("-m", "no_retrieval", "-q", asked, "--limit", "5", "--seed", "8", out="three")
+    one, two, three = ((tmp_path / out / "questions.jsonl").read_text() for out in ("one", "two", "three"))
+    assert one == two != three
+    ids = [int(json.loads(line)["id"][1:]) for line in one.splitlines()]
+    assert len(ids) == 5
+    assert ids == sorted(ids) != list(range(5))
+
+
+def test_gold_passages_are_known_by_id_and_a_cut_article_by_its_own(evaluate, model, questions, home, tmp_path):
+    from stores.build import build_index
+    from stores.passages import Passage
+
+    long = "Ann Lee was born in Paris. " + "She liked to walk along the river in the evening. " * 60
+    build_index("small", [Passage("film", "X", "X is a film by Ann Lee."), Passage("lee", "Ann Lee", long)])
+    model(lambda request: {"answer": "Paris"})
+    asked = questions([row(1, gold_ids=["film", "lee"], gold_titles=["Other", "Titles"])])
+    _, summary, _ = evaluate("-m", "standard_rag", "-q", asked, "--index", "small")
+    line = results(tmp_path / "run")["standard_rag", "q1"]
+    assert any(key.startswith("lee#") for key in line["retrieved"])
+    assert line["metrics"]["retrieved_recall"] == 1.0
+    assert line["metrics"]["passage_precision"] == 1.0
+    asked = questions([row(1, gold_ids=["elsewhere"])], "titles.jsonl")
+    _, summary, err = evaluate("-m", "standard_rag", "-q", asked, "--index", "small", out="titles")
+    assert "matched by title" in err
+    assert summary["variants"][0]["metrics"]["retrieved_recall"]["mean"] == 1.0
+
+
+def test_no_key_reaches_the_run_s_folder(evaluate, model, questions, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_LLM_API_KEY", "sk-verysecret")
+    monkeypatch.setenv("HOPGRAPH_LLM_EXTRA", '{"metadata": "alsosecret"}')
+    model(play)
+    assert evaluate("-m", "prism", "-q", questions([row(1)]), "--contexts")[0] == 0
+    for path in (tmp_path / "run").iterdir():
+        assert b"secret" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "--method: is missing"),
+        (("-m", "prism"), "--questions: is missing"),
+        (("-m", "prsm", "-q", "{q}"), "method: there is no 'prsm'"),
+        (("-m", "prism,prism", "-q", "{q}"), "the same method twice"),
+        (("-m", "prism", "-q", "nowhere.jsonl"), "nowhere.jsonl: no such file"),
+        (("-m", "prism", "-q", "{q}", "--dataset", "squat"), "--dataset: there is no 'squat'"),
+        (("-m", "prism", "-q", "{q}"), "index: none is named"),
+        (("-m", "prism", "-q", "{q}", "-i", "nowhere"), "nowhere"),
+        (("-m", "no_retrieval", "-q", "{bare}", "--contexts"), "question q1 has no passages of its own"),
+        (("-m", "prism", "-q", "{q}", "--set", "topk=3"), "topk: no such setting"),
+        (("-m", "prism", "-q", "{q}", "--overlay", "nowhere"), "--overlay: no such folder: nowhere"),
+        (("-m", "prism,parrag", "-q", "{q}", "--overlay", "."), "--overlay: compares prompts of one method"),
+        (("-m", "prism", "-q", "{q}", "--overlay", "."), "has no prompt of prism"),
+        (("--ablations", "prism", "-m", "prism", "-q", "{q}"), "--ablations: takes neither"),
+        (("--ablations", "no_retrieval", "-q", "{q}"), "--ablations: no_retrieval has none"),
+        (("--ablations", "prism", "-q", "{q}", "--set", 'ablate=["loop"]'), "--ablations: `ablate`"),
+        (("-m", "prism", "-q", "{q}", "--price", "cheap"), "--price 'cheap'"),
+        (("--resume", "nowhere"), "nowhere: no evaluation run there"),
+        (("--resume", "nowhere", "-m", "prism"), "--resume: --method can't be given with it"),
+    ],
+)
+def test_wrong_input_is_a_clear_error_before_anything_is_spent(hopgraph, model, questions, tmp_path, words, message):
+    server = model(play)
+    files = {"q": questions([row(1)]), "bare": questions([row(1, contexts=None)], "bare.jsonl")}
+    out = () if "--resume" in words else ("--out", tmp_path / "run")
+    code, text, err = hopgraph("eval", *(word.format(**files) for word in words), *out)
+    assert (code, text) == (2, "")
+    assert message in err
+    assert server.requests == []
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(evaluate, model, questions, tmp_path):
+    model(play)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("precious")
+    code, _, err = evaluate("-m", "prism", "-q", questions([row(1)]), "--contexts")
+    assert code == 2
+    assert "is no run's folder, and has thesis.tex in it" in err
+
+
+def command(*words) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "hopgraph", "eval", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+
+
+def stop_when(server, process, requests: int, how: signal.Signals) -> set[str]:
+    """Stop a process once the server has seen so many requests; gives the id of each thread's latest request.
+
+    PRISM makes one call after the other, so no other call of the thread can be in flight.
+    """
+    deadline = time.time() + 60
+    while len(server.requests) < requests and time.time() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    process.send_signal(how)
+    process.wait()
+    time.sleep(0.3)  # for the server to notice
+    return set({request.id.partition(".")[0]: request.id for request in server.requests}.values())
+
+
+def kill_and_resume(model, questions, hopgraph, tmp_path, monkeypatch, moments, how=signal.SIGKILL):
+    """Kill an evaluation at each of the moments (requests seen since it was started), go on, and compare."""
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "3")
+    server = model(lambda request: Completion(json.dumps(LINES[request.node]), delay=0.05))
+    words = ("-m", "prism", "-q", questions([row(n) for n in range(8)]), "--contexts", "--out", tmp_path / "cut")
+    in_flight: list[set[str]] = []
+    for at, moment in enumerate(moments):
+        process = command(*words) if at == 0 else command("--resume", tmp_path / "cut")
+        in_flight.append(stop_when(server, process, len(server.requests) + moment, how))
+        if how is signal.SIGINT:
+            assert process.returncode == 130
+    out, err = command("--resume", tmp_path / "cut", "--json").communicate(timeout=120)
+    assert json.loads(out)["variants"][0]["n"] == 8, err
+    for key, count in Counter(request.id for request in server.requests).items():
+        assert count <= 1 + sum(key in latest for latest in in_flight), f"{key} was answered and made again"
+    whole = tmp_path / "whole"
+    server.script = play
+    assert hopgraph("eval", *words[:-1], whole)[0] == 0
+    found, expected = results(tmp_path / "cut"), results(whole)
+    assert {key: comparable(line) for key, line in found.items()} == {
+        key: comparable(line) for key, line in expected.items()
+    }
+
+
+def test_after_kill_9_only_calls_in_flight_are_repeated_and_the_results_are_the_same(
+    model, questions, hopgraph, tmp_path, monkeypatch
+):
+    kill_and_resume(model, questions, hopgraph, tmp_path, monkeypatch, [4, 13])
+
+
+@pytest.mark.slow
+def test_kill_9_at_ten_random_moments_changes_nothing(model, questions, hopgraph, tmp_path, monkeypatch):
+    moments = [random.Random(5).randint(1, 6) for _ in range(10)]
+    kill_and_resume(model, questions, hopgraph, tmp_path, monkeypatch, moments)
+
+
+def test_ctrl_c_loses_nothing(model, questions, hopgraph, tmp_path, monkeypatch):
+    kill_and_resume(model, questions, hopgraph, tmp_path, monkeypatch, [9], signal.SIGINT)
+
+
+def test_two_processes_do_not_write_to_one_run(model, questions, hopgraph, tmp_path):
+    server = model(lambda request: Completion(json.dumps(LINES[request.node]), delay=0.5))
+    words = ("-m", "prism", "-q", questions([row(1)]), "--contexts", "--out", tmp_path / "run")
+    process = command(*words)
+    try:
+        while not server.requests:
+            time.sleep(0.01)
+        code, _, err = hopgraph("eval", "--resume", Path(tmp_path / "run"))
+        assert code == 2
+        assert "another `hopgraph eval` is working on it" in err
+    finally:
+        process.communicate(timeout=60)
