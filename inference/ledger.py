@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Literal, NotRequired
+from typing import Literal
 
 from typing_extensions import TypedDict
 
@@ -43,8 +43,8 @@ class Call(TypedDict):
     outer: list[tuple[str, str]]
     """Supersteps (by checkpoint id) and tasks of the graphs around this one, the outermost first: supersteps of a
     subgraph are counted anew each time that it runs."""
-    found: NotRequired[list[str]]
-    """Ids of the passages that a search returned, best first."""
+    found: list[str]
+    """Ids of the passages that a search returned, best first; empty of a model call."""
 
 
 class Cost(TypedDict):

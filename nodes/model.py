@@ -141,6 +141,7 @@ async def ask_model(
         finish_reason="",
         cached=False,
         repair=False,
+        found=[],
         **place(),
     )
     schema = None if read else Schema(f"{context.method}__{node}", output_schema(output))

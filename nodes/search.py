@@ -104,7 +104,6 @@ def _call(step: str, method: str, node: str, started: float, seconds: float, fou
         finish_reason="",
         cached=False,
         repair=False,
-        superstep=superstep,
-        task=name,
         found=found,
+        **place(),
     )
