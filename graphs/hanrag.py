@@ -17,7 +17,7 @@ from nodes.generator import generator
 from nodes.hop import conclude_hop, hop_generator
 from nodes.intake import intake
 from nodes.refiner import seed_refiner
-from nodes.relevance_discriminator import candidates, relevance_discriminator
+from nodes.relevance_discriminator import relevance_discriminator, to_judge
 from nodes.retriever import retriever
 from nodes.router import router
 from nodes.state import AnragInput, AnragOutput, AnragState, HanInput, HanState, Route
@@ -29,7 +29,7 @@ def judge(state: AnragState, runtime: Runtime[HanContext]) -> list[Send] | str:
     """Every passage on its own, side by side."""
     if "relevance" in runtime.context.ablate or not state["candidates"]:
         return "keep all"
-    return [Send("relevance_discriminator", candidate) for candidate in candidates(state)]
+    return [Send("relevance_discriminator", candidates) for candidates in to_judge(state, runtime.context)]
 
 
 anrag = StateGraph(AnragState, context_schema=HanContext, input_schema=AnragInput, output_schema=AnragOutput)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from inference.errors import InputError
+from inference.revelator import Route
 from inference.settings import get_settings
 
 __all__ = [
@@ -105,6 +106,7 @@ class Context(BaseModel):
 
         Raises:
             InputError: Something is missing; the message names the setting.
+            StoreError: Trained weights can't be read.
         """
 
     def prompt_override(self, name: str) -> str | None:
@@ -274,10 +276,27 @@ class HanContext(Context):
 
     method = "hanrag"
     paper_retriever = "sparse"
-    without_logprobs = "take verdicts by their text (`verdicts=text`)"
+    without_logprobs = "take verdicts by their text (`verdicts=text`) or by the encoder (`revelator=encoder`)"
 
-    route: Literal["straightforward", "single_step", "compound", "complex"] | None = Field(
+    route: Route | None = Field(
         default=None, title="Route", description="Instead of the router's: every question takes this path (App. C)."
+    )
+    revelator: Literal["model", "encoder"] = Field(
+        default="model",
+        title="Revelator",
+        description=(
+            "Who routes and judges relevance and ending: the model, or a small trained encoder that costs no call. "
+            "Decomposing and refining are the model's."
+        ),
+    )
+    router: Literal["model", "encoder"] | None = Field(
+        default=None, title="Router", description="The same for routing alone. Empty: as the Revelator."
+    )
+    relevance: Literal["model", "encoder"] | None = Field(
+        default=None, title="Relevance", description="The same for relevance alone. Empty: as the Revelator."
+    )
+    ending: Literal["model", "encoder"] | None = Field(
+        default=None, title="Ending", description="The same for the ending alone. Empty: as the Revelator."
     )
     verdicts: Literal["probability", "text"] = Field(
         default="probability",
@@ -309,6 +328,19 @@ class HanContext(Context):
             "asked in every step (App. E)."
         ),
     )
+
+    def by_encoder(self, skill: Literal["router", "relevance", "ending"]) -> bool:
+        """Whether the encoder has this skill of the Revelator."""
+        chosen = {"router": self.router, "relevance": self.relevance, "ending": self.ending}[skill]
+        return (chosen or self.revelator) == "encoder"
+
+    def check(self) -> None:
+        """An encoder that is asked for has to be there."""
+        if self.by_encoder("router") or self.by_encoder("relevance") or self.by_encoder("ending"):
+            from inference.revelator import route
+
+            route(["?"])
+
     prompt_router: str | None = _prompt("hanrag/router", "router")
     prompt_straightforward: str | None = _prompt("hanrag/straightforward", "generator")
     prompt_decomposer: str | None = _prompt("hanrag/decomposer", "decomposer")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
+from inference import revelator
 from nodes.chain import written
 from nodes.context import HanContext
 from nodes.rendering import quoted
 from nodes.state import HanState, Hop, Node
 from nodes.steps import step
-from nodes.verdict import ask_verdict
+from nodes.verdict import ask_verdict, weigh
 
 __all__ = ["ending_discriminator"]
 
@@ -24,7 +26,9 @@ class EndingVerdict(BaseModel):
 
 
 def ending_discriminator(prompt: str) -> Node:
-    """A node that judges whether the chain is enough. One that can't be read says that it is not, and so does no judge.
+    """A node that judges whether the chain is enough: the model, or the encoder where the context says so.
+
+    A verdict that can't be read means that it is not. Without the discriminator (App. E) it never is.
 
     Args:
         prompt: Name of the prompt; it is given `question` and `chain`.
@@ -39,17 +43,22 @@ def ending_discriminator(prompt: str) -> Node:
             return {}
         chain = state["chain"]
         at = f"{chain[-1]['id']}/ending"
-        verdict = await ask_verdict(
-            runtime,
-            node="ending_discriminator",
-            step=at,
-            prompt=prompt,
-            values={"question": quoted(state["question"])},
-            items=written(chain),
-            items_as="chain",
-            output=EndingVerdict,
-            threshold=context.ending_threshold,
-        )
+        if context.by_encoder("ending"):
+            answered = [(hop["question"], hop["answer"]) for hop in chain]
+            probability = await asyncio.to_thread(revelator.ending, state["question"], answered)
+            verdict = weigh(probability, context.ending_threshold)
+        else:
+            verdict = await ask_verdict(
+                runtime,
+                node="ending_discriminator",
+                step=at,
+                prompt=prompt,
+                values={"question": quoted(state["question"])},
+                items=written(chain),
+                items_as="chain",
+                output=EndingVerdict,
+                threshold=context.ending_threshold,
+            )
         hop: Hop = {**chain[-1], "ending": verdict.probability, "ended": bool(verdict.holds)}
         row = step(
             at,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
+from inference import revelator
 from nodes.context import HanContext
 from nodes.passages import fetch
 from nodes.rendering import passage_block, quoted
 from nodes.state import AnragState, IndexRef, Node, PassageRef, Relevance
 from nodes.steps import step
-from nodes.verdict import ask_verdict
+from nodes.verdict import Verdict, ask_verdict, weigh
 
-__all__ = ["Candidate", "candidates", "relevance_discriminator"]
+__all__ = ["Candidates", "relevance_discriminator", "to_judge"]
 
 
 class RelevanceVerdict(BaseModel):
@@ -24,36 +26,40 @@ class RelevanceVerdict(BaseModel):
     relevant: bool
 
 
-class Candidate(TypedDict):
-    """What a task is sent: one passage, and the question that it may help to answer."""
+class Candidates(TypedDict):
+    """What a task is sent: passages to judge, and the question that they may help to answer."""
 
     at: str
     """Id of the hop."""
-    number: int
-    """The passage's rank, from 1."""
     seed: str
-    passage: PassageRef
+    first: int
+    """Rank of the first of them, from 1."""
+    passages: list[PassageRef]
     given: list[str]
     index: IndexRef | None
 
 
-def candidates(state: AnragState) -> list[Candidate]:
-    """A task for every passage that was retrieved."""
+def to_judge(state: AnragState, context: HanContext) -> list[Candidates]:
+    """A task for each passage that was retrieved; the encoder, which is asked nothing over a wire, takes all in one."""
+    found = state["candidates"]
+    size = len(found) if context.by_encoder("relevance") else 1
     return [
-        Candidate(
+        Candidates(
             at=state["at"],
-            number=number,
             seed=state["seed"],
-            passage=ref,
+            first=start + 1,
+            passages=found[start : start + size],
             given=state["given"],
             index=state["index"],
         )
-        for number, ref in enumerate(state["candidates"], start=1)
+        for start in range(0, len(found), max(1, size))
     ]
 
 
 def relevance_discriminator(prompt: str) -> Node:
-    """A node that judges one passage. One whose verdict can't be read is kept: a lost passage costs more than noise.
+    """A node that judges a passage by the model, or all of a hop's by the encoder.
+
+    One whose verdict can't be read is kept: a lost passage costs more than noise.
 
     Args:
         prompt: Name of the prompt; it is given `question` and `passage`.
@@ -62,39 +68,55 @@ def relevance_discriminator(prompt: str) -> Node:
         EndpointError: The endpoint gives no log-probabilities, and the context wants verdicts by probability.
     """
 
-    async def relevance_discriminator(state: Candidate, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def relevance_discriminator(state: Candidates, runtime: Runtime[Any]) -> dict[str, Any]:
         context: HanContext = runtime.context
-        [passage] = await fetch(state, [state["passage"]["id"]])
-        at = f"{state['at']}/relevance/{state['number']}"
-        verdict = await ask_verdict(
-            runtime,
-            node="relevance_discriminator",
-            step=at,
-            prompt=prompt,
-            values={"question": quoted(state["seed"])},
-            items=[passage_block(1, passage)],
-            items_as="passage",
-            output=RelevanceVerdict,
-            threshold=context.relevance_threshold,
-        )
-        judged = Relevance(id=passage.id, probability=verdict.probability, relevant=bool(verdict.holds), problem="")
-        problem = "the passage does not fit the model's context" if verdict.truncated else verdict.problem
-        if verdict.holds is None or verdict.truncated:
-            problem = f"{problem}; it is kept"
-            judged = Relevance(id=passage.id, probability=None, relevant=True, problem=problem)
-        row = step(
-            at,
-            "judge",
-            "relevance_discriminator",
-            parent=state["at"],
-            question=state["seed"],
-            answer=state["passage"]["title"],
-            verdict="relevant" if judged["relevant"] else "not relevant",
-            score=judged["probability"],
-            evidence=[passage.id],
-            calls=len(verdict.calls),
-            fallback=problem,
-        )
-        return {"judged": [judged], "trajectory": [row], "ledger": verdict.calls}
+        refs = state["passages"]
+        ids = [f"{state['at']}/relevance/{number}" for number in range(state["first"], state["first"] + len(refs))]
+        passages = await fetch(state, [ref["id"] for ref in refs])
+        if context.by_encoder("relevance"):
+            texts = [f"{passage.title}\n{passage.text}" for passage in passages]
+            probabilities = await asyncio.to_thread(revelator.relevance, state["seed"], texts)
+            verdicts = [weigh(probability, context.relevance_threshold) for probability in probabilities]
+        else:
+            verdicts = [
+                await ask_verdict(
+                    runtime,
+                    node="relevance_discriminator",
+                    step=at,
+                    prompt=prompt,
+                    values={"question": quoted(state["seed"])},
+                    items=[passage_block(1, passage)],
+                    items_as="passage",
+                    output=RelevanceVerdict,
+                    threshold=context.relevance_threshold,
+                )
+                for at, passage in zip(ids, passages, strict=True)
+            ]
+        judged = [_judged(ref["id"], verdict) for ref, verdict in zip(refs, verdicts, strict=True)]
+        steps = [
+            step(
+                at,
+                "judge",
+                "relevance_discriminator",
+                parent=state["at"],
+                question=state["seed"],
+                answer=ref["title"],
+                verdict="relevant" if row["relevant"] else "not relevant",
+                score=row["probability"],
+                evidence=[ref["id"]],
+                calls=len(verdict.calls),
+                fallback=row["problem"],
+            )
+            for at, ref, row, verdict in zip(ids, refs, judged, verdicts, strict=True)
+        ]
+        calls = [call for verdict in verdicts for call in verdict.calls]
+        return {"judged": judged, "trajectory": steps, "ledger": calls}
 
     return relevance_discriminator
+
+
+def _judged(key: str, verdict: Verdict) -> Relevance:
+    problem = "the passage does not fit the model's context" if verdict.truncated else verdict.problem
+    if verdict.holds is None or verdict.truncated:
+        return Relevance(id=key, probability=None, relevant=True, problem=f"{problem}; it is kept")
+    return Relevance(id=key, probability=verdict.probability, relevant=verdict.holds, problem=problem)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, BeforeValidator
 
+from inference import revelator
 from nodes.context import HanContext
 from nodes.model import ask_model
 from nodes.rendering import quoted
@@ -32,7 +34,8 @@ class RouteChoice(BaseModel):
 def router(prompt: str) -> Node:
     """A node that chooses the `route`. One that can't be read is single-step, and the step says so.
 
-    A route that came with the question, or is set for all questions, is taken without asking (the oracle router).
+    A route that came with the question, or is set for all questions, is taken without asking (the oracle router). Where
+    the context says so the encoder chooses, and its step has the probability.
 
     Args:
         prompt: Name of the prompt; it is given `question`.
@@ -44,6 +47,17 @@ def router(prompt: str) -> Node:
         if given := state["route"] or context.route:
             row = step("root/router", "route", "router", question=question, answer=f"{given} (given)")
             return {"route": given, "trajectory": [row]}
+        if context.by_encoder("router"):
+            [predicted] = await asyncio.to_thread(revelator.route, [question])
+            row = step(
+                "root/router",
+                "route",
+                "router",
+                question=question,
+                answer=f"{predicted.route} (by the encoder)",
+                score=round(max(predicted.probabilities), 6),
+            )
+            return {"route": predicted.route, "trajectory": [row]}
         asked = await ask_model(
             runtime,
             node="router",

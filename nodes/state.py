@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
 from inference.ledger import Call, merge_calls
+from inference.revelator import Route
 
 __all__ = [
     "AnragInput",
@@ -412,10 +413,6 @@ class ReaderState(State, total=False):
     """Entities that no pair mentions."""
     repaired: bool
     """The coverage repair has had its turn."""
-
-
-Route = Literal["straightforward", "single_step", "compound", "complex"]
-"""HANRAG's four paths (Sec. 3)."""
 
 
 class Relevance(TypedDict):

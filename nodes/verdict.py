@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from inference.ledger import Call
 from nodes.model import ask_model
 
-__all__ = ["Verdict", "ask_verdict"]
+__all__ = ["Verdict", "ask_verdict", "weigh"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,12 @@ class Verdict:
     """What was amiss; "" when nothing was."""
     calls: list[Call]
     truncated: int
+
+
+def weigh(probability: float, threshold: float) -> Verdict:
+    """The verdict that a probability amounts to; what is compared is what is shown."""
+    probability = round(probability, 6)
+    return Verdict(probability >= threshold, probability, "", [], 0)
 
 
 async def ask_verdict(
@@ -70,10 +76,9 @@ async def ask_verdict(
         score=() if runtime.context.verdicts == "text" else (field,),
         binary=True,
     )
-    probability = None if asked.probability is None else round(asked.probability, 6)
     if asked.value is None:
         return Verdict(None, None, asked.problem, asked.calls, asked.truncated)
-    if probability is not None:
-        return Verdict(probability >= threshold, probability, "", asked.calls, asked.truncated)
+    if asked.probability is not None:
+        return replace(weigh(asked.probability, threshold), calls=asked.calls, truncated=asked.truncated)
     problem = "" if runtime.context.verdicts == "text" else "its tokens do not spell the verdict, whose text was taken"
     return Verdict(bool(getattr(asked.value, field)), None, problem, asked.calls, asked.truncated)

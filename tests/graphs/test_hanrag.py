@@ -11,7 +11,8 @@ import pytest
 
 from hopgraph import load
 from hopgraph.run import ask, make_context, resume
-from inference.errors import EndpointError, InputError
+from inference import revelator
+from inference.errors import EndpointError, InputError, StoreError
 from inference.ledger import cost_of
 from inference.settings import get_settings
 from stores.checkpoints import open_checkpoints
@@ -408,6 +409,81 @@ async def test_a_server_without_log_probabilities_is_an_error_that_says_what_to_
         await run()
     assert "verdicts=text" in caught.value.hint
     assert (await run(ablate=["relevance"]))["answer"] == "Paris"
+
+
+@pytest.fixture
+def encoder(monkeypatch):
+    """An encoder whose judgements are known; it notes what it was given."""
+    seen: dict[str, list[Any]] = {"router": [], "relevance": [], "ending": []}
+
+    def route(questions):
+        seen["router"].append(list(questions))
+        return [revelator.RoutePrediction("complex", (0.1, 0.1, 0.1, 0.7)) for _ in questions]
+
+    def judge(question, passages):
+        seen["relevance"].append((question, list(passages)))
+        return [0.1 if passage.startswith("Noise") else 0.8 for passage in passages]
+
+    def ending(question, chain):
+        seen["ending"].append((question, list(chain)))
+        return 0.3 * len(chain)
+
+    for name, stand_in in (("route", route), ("relevance", judge), ("ending", ending)):
+        monkeypatch.setattr(revelator, name, stand_in)
+    return seen
+
+
+async def test_the_encoder_saves_the_calls_of_routing_relevance_and_ending(model, encoder):
+    server = model(play(**COMPLEX))
+    state = await run(revelator="encoder")
+    assert server.nodes() == ["refiner", "generator", "refiner", "generator", "synthesizer"]
+    assert not any(request.body.get("logprobs") for request in server.requests)
+    assert encoder["router"][-1] == [QUESTION]
+    question, passages = encoder["relevance"][0]
+    assert question == WHO
+    assert "Alpha\nAlpha is a film whose director is Ann Lee." in passages
+    assert encoder["ending"] == [
+        (QUESTION, [(WHO, "Ann Lee")]),
+        (QUESTION, [(WHO, "Ann Lee"), (WHERE, "Paris")]),
+    ]
+    found = steps(state)
+    assert found["root/router"]["score"] == 0.7
+    assert (found["root/1/ending"]["score"], found["root/2/ending"]["verdict"]) == (0.3, "sufficient")
+    judged = {
+        step["answer"]: (step["score"], step["verdict"]) for step in state["trajectory"] if step["kind"] == "judge"
+    }
+    assert judged == {"Alpha": (0.8, "relevant"), "Ann Lee": (0.8, "relevant"), "Noise": (0.1, "not relevant")}
+    assert "Bananas" not in "".join(request.prompt for request in server.requests)
+    cost = cost_of(state["ledger"])
+    assert (cost["calls"], cost["chain"], cost["steps"]) == (5, 5, 2)
+
+
+async def test_the_encoder_can_have_some_of_the_skills(model, encoder):
+    server = model(play(**COMPLEX))
+    await run(revelator="encoder", router="model", ending="model")
+    assert {"router", "ending_discriminator"} < set(server.nodes())
+    assert "relevance_discriminator" not in server.nodes()
+    server = model(play(**COMPLEX))
+    await run(ending="encoder")
+    assert {"router", "relevance_discriminator"} < set(server.nodes())
+    assert "ending_discriminator" not in server.nodes()
+
+
+async def test_the_thresholds_hold_for_the_encoder_too(model, encoder):
+    model(play(**COMPLEX))
+    state = await run(revelator="encoder", relevance_threshold=0.9, ending_threshold=0.3)
+    assert [hop["flagged"] for hop in state["chain"]] == [True]
+
+
+async def test_an_encoder_without_weights_is_said_before_anything_is_spent(model, monkeypatch):
+    def missing(questions):
+        raise StoreError("the weights of revelator.npz can't be read")
+
+    monkeypatch.setattr(revelator, "route", missing)
+    server = model(play(**COMPLEX))
+    with pytest.raises(StoreError, match=r"revelator\.npz"):
+        await run(relevance="encoder")
+    assert server.requests == []
 
 
 async def test_answers_come_from_the_generator_and_everything_else_from_the_revelator(model, monkeypatch):
