@@ -204,7 +204,7 @@ def _table(path: Path, text: str, delimiter: str) -> Iterator[Row]:
                 number += 1
                 yield Row({key: value for key, value in row.items() if value.strip()}, where, number)
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {error}", hint="is a quote not closed?") from None
+        raise InputError(f"{path}, after line {reader.line_num}: {error}", hint="is a quote not closed?") from None
     if not number:
         raise InputError(f"{path}: has no questions", hint="the first line names columns, such as question,answer")
 

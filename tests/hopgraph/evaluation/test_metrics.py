@@ -1,0 +1,236 @@
+"""Metrics against values worked out by hand, and EM and F1 against a second implementation on real pairs."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopgraph.evaluation import metrics
+from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.scoring import record_of, score, summarise
+from hopgraph.evaluation.statistics import compare, estimate
+from inference.ledger import cost_of
+from nodes.steps import step
+from stores.passages import Passage
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "em", "f1"),
+    [
+        ("Paris", ["Paris"], 1, 1),
+        ("the Paris!", ["paris"], 1, 1),
+        ("Ann Lee, director", ["Ann Lee"], 0, 4 / 5),  # 2 shared of 3 and 2
+        ("in the year 1985", ["1985"], 0, 2 / 4),
+        ("York", ["New York", "York, England"], 0, 2 / 3),  # the best of several
+        ("yes", ["no"], 0, 0),
+        ("a a b", ["a b b"], 0, 2 * 1 / 3),  # `a` is an article: b against b b
+        ("x x y", ["x y y"], 0, 4 / 6),  # repeats are counted: one x, one y
+        ("", ["Paris"], 0, 0),
+        ("", ["The"], 0, 0),  # nothing is never right, though `The` is nothing when normalised
+        ("The", ["A"], 1, 1),
+        ("U.S.", ["us"], 1, 1),
+        ("anything", [], 0, 0),
+    ],
+)
+def test_em_and_f1(prediction, answers, em, f1):
+    assert metrics.exact_match(prediction, answers) == em
+    assert metrics.token_f1(prediction, answers) == pytest.approx(f1)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "contained", "partial"),
+    [
+        ("He was born in New York City.", ["new york"], 1, 1),
+        ("New York", ["New York City"], 0, 1),
+        ("Bartók", ["art"], 0, 0),
+        ("partly", ["art"], 0, 0),
+        ("", ["Paris"], 0, 0),
+        ("Paris", ["the"], 0, 0),
+        ("Rome", ["Paris", "Rome, Italy"], 0, 1),
+    ],
+)
+def test_containment_and_partial_match(prediction, answers, contained, partial):
+    assert metrics.containment(prediction, answers) == contained
+    assert metrics.partial_match(prediction, answers) == partial
+
+
+def test_entity_accuracy():
+    entities = [["1985", "June 30, 1985"], ["Baltimore"], ["2016"]]
+    assert metrics.entity_accuracy("He was born in Baltimore in 1985.", entities) == pytest.approx(2 / 3)
+    assert metrics.entity_accuracy("", entities) == 0
+
+
+def test_overlap_of_sets():
+    found = metrics.overlap(["a", "b", "c", "c"], ["a", "d"])
+    assert found == {"precision": pytest.approx(1 / 3), "recall": 0.5, "f1": pytest.approx(2 / 5)}
+    assert metrics.overlap([], ["a"]) == {"precision": 0, "recall": 0, "f1": 0}
+    assert metrics.all_retrieved({"a", "b"}, {"a"}) == 1
+    assert metrics.all_retrieved({"a"}, {"a", "b"}) == 0
+
+
+def test_retrieval_efficiency_is_that_of_prunerag_s_table_3():
+    rows = [(60.7, 2.06), (47.4, 3.40), (23.2, 3.39)]
+    mean = sum(metrics.retrieval_efficiency(recall, searches) for recall, searches in rows) / 3
+    assert mean == pytest.approx(16.7, abs=0.06)
+    assert metrics.retrieval_efficiency(0.5, 0) is None
+
+
+def result(**fields):
+    return {
+        "id": "q", "method": "prism", "question": "Who?", "answer": "Paris", "status": "answered", "evidence": [],
+        "retrieved": [], "trajectory": [], "cost": cost_of([]), "thread": "t", "prompts": {}, **fields,
+    }  # fmt: skip
+
+
+PASSAGES = {
+    "lee#1": Passage("lee#1", "Ann Lee", "x", source="lee"),
+    "lee#2": Passage("lee#2", "Ann Lee", "y", source="lee"),
+    "film": Passage("film", "X", "z"),
+    "noise": Passage("noise", "Noise", "n"),
+}
+
+
+def test_passages_are_compared_by_id_and_parts_count_as_their_article():
+    question = Question("q", "Who?", ("Paris",), gold_ids=("lee", "film"), gold_titles=("Ann Lee", "X"))
+    found = score(result(evidence=["lee#1", "lee#2", "noise"], retrieved=list(PASSAGES)), question, PASSAGES)
+    assert found["passage_precision"] == 0.5  # two articles, one of them gold
+    assert found["passage_recall"] == 0.5
+    assert found["passage_f1"] == 0.5
+    assert found["retrieved_recall"] == 1.0
+    assert found["all_gold_retrieved"] == 1.0
+
+
+def test_gold_may_be_titles_alone():
+    question = Question("q", "Who?", ("Paris",), gold_titles=("ANN  LEE", "Missing"))
+    found = score(result(evidence=["lee#1", "noise"], retrieved=["lee#1", "noise"]), question, PASSAGES)
+    assert found["passage_recall"] == 0.5
+    assert found["passage_precision"] == 0.5
+    assert found["all_gold_retrieved"] == 0.0
+
+
+def test_facts_are_sentences():
+    question = Question("q", "Who?", ("Paris",), gold_titles=("X",), gold_sentences=(("X", 0), ("Ann Lee", 2)))
+    trajectory = [step("root/merger", "aggregate", "merger", sentences=[("film", 0), ("film", 1), ("lee#1", 0)])]
+    found = score(result(trajectory=trajectory), question, PASSAGES)
+    assert found["fact_precision"] == pytest.approx(1 / 3)
+    assert found["fact_recall"] == 0.5
+    assert found["fact_f1"] == pytest.approx(2 / 5)
+    assert "fact_f1" not in score(result(), question, PASSAGES)
+
+
+def test_a_question_without_an_answer_is_right_when_the_run_says_so():
+    null = Question("q", "Who?", ("Insufficient information.",), answerable=False)
+    assert score(result(answer="", status="unanswerable"), null, {})["em"] == 1
+    assert score(result(answer="Paris"), null, {})["em"] == 0
+    assert score(result(answer="insufficient information"), null, {})["em"] == 1
+    assert score(result(answer="", status="failed"), null, {})["em"] == 0
+    answerable = Question("q", "Who?", ("Paris",))
+    assert score(result(answer="", status="unanswerable"), answerable, {})["em"] == 0
+
+
+def test_a_failed_run_is_wrong_whatever_its_answer_and_no_gold_is_no_metric():
+    assert score(result(status="failed"), Question("q", "Who?", ("Paris",)), {})["f1"] == 0
+    assert score(result(), Question("q", "Who?"), {}) == {}
+
+
+def line(number, em, complete, **fields):
+    scores = {"em": em, "f1": em, "retrieved_recall": float(complete), "all_gold_retrieved": float(complete)}
+    cost = {**cost_of([]), "prompt_tokens": 1000, "completion_tokens": 100, "searches": 2}
+    base = {**result(id=f"q{number}", cost=cost), "variant": "prism", "answers": ["x"], "metrics": scores}
+    return {**base, **fields}
+
+
+def test_the_summary_of_a_run():
+    rows = [line(0, 1, 1), line(1, 0, 1), line(2, 0, 1), line(3, 1, 0), line(4, 0, 0)]
+    rows[4] |= {"status": "failed", "error": {"kind": "endpoint", "message": "m", "node": "n"}}
+    questions = {f"q{n}": Question(f"q{n}", "?", ("x",), type="b" if n < 3 else "c", hops=2) for n in range(5)}
+    summary = summarise([record_of(row) for row in rows], questions, ["prism"], {"prompt": 2.0, "completion": 10.0})
+    (variant,) = summary["variants"]
+    assert variant["efr"] == pytest.approx(2 / 3)  # of the three with all gold, two are wrong
+    assert variant["efr_all"] == pytest.approx(2 / 5)  # Eq. 6: of all
+    assert variant["metrics"]["em"]["mean"] == pytest.approx(2 / 5)
+    assert variant["retrieval_efficiency"] == pytest.approx(0.6 / 2)
+    assert variant["money"] == pytest.approx((1000 * 2 + 100 * 10) / 1e6)
+    assert variant["failures"] == {"endpoint": 1}
+    assert variant["costs"]["tokens"]["mean"] == 1100
+    assert variant["types"]["b"] == {
+        "n": 3, "failed": 0, "em": pytest.approx(1 / 3), "f1": pytest.approx(1 / 3), "recall": 1.0,
+        "wrong_despite_full_recall": 2, "right_despite_missing_gold": 0,
+    }  # fmt: skip
+    assert variant["types"]["c"]["right_despite_missing_gold"] == 1
+    assert summary["comparisons"] == []
+
+
+def test_variants_are_compared_over_the_questions_that_both_have():
+    rows = [line(n, 0, 1) for n in range(6)] + [line(n, 1, 1, variant="other") for n in range(2, 9)]
+    questions = {f"q{n}": Question(f"q{n}", "?", ("x",)) for n in range(9)}
+    (pair,) = summarise([record_of(row) for row in rows], questions, ["prism", "other"])["comparisons"]
+    assert (pair["first"], pair["second"]) == ("prism", "other")
+    assert pair["metrics"]["em"]["n"] == 4
+    assert pair["metrics"]["em"]["difference"] == 1.0
+
+
+def test_a_bootstrap_interval_is_that_of_the_mean():
+    found = estimate([1.0] * 60 + [0.0] * 40)
+    assert found["mean"] == pytest.approx(0.6)
+    assert found["low"] == pytest.approx(0.6 - 1.96 * (0.24 / 100) ** 0.5, abs=0.015)  # by the normal distribution
+    assert found["high"] == pytest.approx(0.6 + 1.96 * (0.24 / 100) ** 0.5, abs=0.015)
+    assert estimate([0.5]) == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 1}
+    assert estimate([]) is None
+    assert estimate([0.0, 1.0, 1.0]) == estimate([0.0, 1.0, 1.0])
+
+
+def test_the_permutation_test_gives_the_exact_p():
+    # Six questions, all better by one: of 64 sign patterns two are as extreme.
+    found = compare([0.0] * 6, [1.0] * 6)
+    assert found["p"] == pytest.approx(2 / 64, abs=0.006)
+    assert compare([0.0, 1.0], [1.0, 0.0])["p"] == 1.0
+    same = compare([0.0, 1.0, 0.5], [0.0, 1.0, 0.5])
+    assert (same["p"], same["difference"]) == (1.0, 0.0)
+    assert compare([], []) is None
+
+
+def test_the_permutation_test_is_wrong_as_often_as_it_says():
+    random = np.random.default_rng(1)
+    draws = [compare(*random.integers(0, 2, (2, 40)).astype(float).tolist(), seed=n)["p"] for n in range(100)]
+    assert sum(p < 0.05 for p in draws) <= 12
+
+
+def official_scores(prediction: str, gold: str) -> tuple[float, float]:
+    """SQuAD's definition a second time, by other means: characters one by one, sorted lists instead of counters."""
+
+    def words(text: str) -> list[str]:
+        kept = "".join(char for char in text.lower() if char not in set(string.punctuation))
+        return [word for word in re.split(r"\s+", re.sub(r"(?<!\w)(a|an|the)(?!\w)", " ", kept)) if word]
+
+    mine, theirs = sorted(words(prediction)), sorted(words(gold))
+    em = float(words(prediction) == words(gold))
+    if not mine or not theirs:
+        return em, em
+    rest, shared = list(theirs), 0
+    for word in mine:
+        if word in rest:
+            rest.remove(word)
+            shared += 1
+    precision, recall = shared / len(mine), shared / len(theirs)
+    return em, 2 * precision * recall / (precision + recall) if shared else 0.0
+
+
+def test_em_and_f1_are_those_of_a_second_implementation_on_1000_real_pairs():
+    """Answers of 2WikiMultiHopQA and MuSiQue; predictions taken by rule from a passage: a name, a date, a sentence."""
+    rows = [json.loads(row) for row in (Path(__file__).parent / "pairs.jsonl").read_text("utf-8").splitlines()]
+    assert len(rows) == 1000
+    scores = []
+    for row in rows:
+        prediction, answers = row["prediction"], row["answers"]
+        expected = [official_scores(prediction, answer) for answer in answers]
+        assert metrics.exact_match(prediction, answers) == max(em for em, _ in expected), row
+        scores.append(metrics.token_f1(prediction, answers))
+        assert scores[-1] == pytest.approx(max(f1 for _, f1 in expected)), row
+    assert sum(score == 1 for score in scores) == 90
+    assert sum(0 < score < 1 for score in scores) == 245
