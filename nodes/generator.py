@@ -23,6 +23,8 @@ ABSTENTIONS = frozenset(
         "not answerable",
         "unanswerable",
         "not answerable from the evidence",
+        "notanswerable",
+        "not_answerable",
         "cannot be determined",
         "unknown",
         "n/a",
