@@ -13,6 +13,7 @@ from hopgraph.cli.graph import graph
 from hopgraph.cli.index import index, search
 from hopgraph.cli.prompts import prompts
 from hopgraph.cli.read import read
+from hopgraph.cli.report import report
 from hopgraph.cli.serve import serve
 from hopgraph.cli.trace import trace
 
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (index, read, search, ask, resume, trace, serve, doctor, graph):
+for command in (index, read, search, ask, resume, trace, report, serve, doctor, graph):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(prompts, name="prompts")

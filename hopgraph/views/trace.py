@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.drawing import svg
 from hopgraph.methods import METHODS, load
+from hopgraph.views.pages import template
 from hopgraph.views.steps import Nested, nested
 from inference.errors import InputError
 from nodes.rendering import plain
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from hopgraph.record import Exchange, Record
     from nodes.state import SentenceRef, Step
     from stores.passages import Passage
@@ -48,7 +45,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
     known = {step["id"] for step in steps}
     numbers = {key: number for number, key in enumerate(_passage_order(record), start=1)}
     cited = _cited(record, passages)
-    return _template().render(
+    return template("trace.html").render(
         result={**result, "question": plain(result["question"]), "answer": plain(result["answer"])},
         about=METHODS[result["method"]],
         drawing=_drawing(record),
@@ -59,14 +56,6 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
         passages=[_passage(key, number, passages, cited, record) for key, number in numbers.items()],
         settings=sorted(record.thread.context.model_dump(exclude_unset=True).items()),
     )
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(files("hopgraph.views").joinpath("trace.html").read_text("utf-8"))
 
 
 def _drawing(record: Record) -> str:

@@ -1,0 +1,112 @@
+"""`hopgraph report`: what is on the page is what was measured, and nothing of a run is markup."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from hopgraph.evaluation import report
+from tests.hopgraph.evaluation.conftest import LINES, row
+
+POISON = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & {{ 7 * 7 }}"
+
+
+@pytest.fixture
+def run(hopgraph, model, questions, tmp_path):
+    """Runs an evaluation into a folder; the model answers as the script says."""
+
+    def start(rows, *words, out="run", answer="Paris", method="prism"):
+        model(lambda request: {"answer": answer} if request.node == "generator" else LINES[request.node])
+        options = ("-q", questions(rows, f"{out}.jsonl"), "--contexts", "--out", tmp_path / out)
+        code, _, err = hopgraph("eval", "-m", method, *options, *words)
+        assert code == 0, err
+        return tmp_path / out
+
+    return start
+
+
+def page_of(hopgraph, *folders):
+    code, out, err = hopgraph("report", *folders)
+    assert code == 0, err
+    assert out.strip() == str(folders[0] / "report.html")
+    return (folders[0] / "report.html").read_text("utf-8")
+
+
+def data_of(page, name="data"):
+    return json.loads(re.search(rf'<script id="{name}" type="application/json">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_the_page_has_the_means_and_every_question_with_its_trajectories(run, hopgraph):
+    folder = run([row(n) for n in range(1, 5)], method="prism,no_retrieval")
+    page = page_of(hopgraph, folder)
+    table = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index("<h2>Results") : page.index("<h2>Charts")]))
+    assert re.search(r"prism 4 0 50\.0 0\.0 – 100\.0", table)
+    assert data_of(page, "names") == ["prism", "no_retrieval"]
+    data = data_of(page)
+    assert [question["id"] for question in data["questions"]] == ["q1", "q2", "q3", "q4"]
+    assert [question["v"]["0"][0] for question in data["questions"]] == [1, 0, 1, 0]
+    prism = data["trajectories"]["q1"]["0"]
+    assert prism["answer"] == "Paris"
+    assert prism["steps"][0][1] == "analyzer"
+    assert sorted(prism["titles"][at] for at in prism["gold"]) == ["Ann Lee", "X"]
+    assert "Noise" in prism["titles"]
+    assert data["trajectories"]["q1"]["1"]["titles"] == []
+    files = {path.name for path in (folder / "report_files").iterdir()}
+    assert {"quality-cost.png", "tokens.png", "cumulative-tokens.png"} <= files
+    assert page.count("<figure") == len(files)
+
+
+def test_nothing_of_a_run_is_markup_on_the_page(run, hopgraph):
+    folder = run([row(1, question=f"Where? {POISON}", type=POISON), row(2)], answer=POISON)
+    page = page_of(hopgraph, folder)
+    assert page.count("alert(1)") > 1
+    assert page.count("<script") == 3  # two of data, and the page's own
+    assert "<img" not in page
+    assert data_of(page)["trajectories"]["q1"]["0"]["answer"] == POISON
+    assert re.findall(r'(?:src|href)="(?!#)', page) == []
+
+
+def test_trajectories_of_many_questions_are_in_files_beside_the_page(run, hopgraph, monkeypatch):
+    monkeypatch.setattr(report, "INLINE", 2)
+    monkeypatch.setattr(report, "CHUNK", 2)
+    folder = run([row(n) for n in range(1, 6)])
+    page = page_of(hopgraph, folder)
+    assert data_of(page)["trajectories"] is None
+    kept = {}
+    for number in range(3):
+        for line in (folder / "report_files" / f"questions-{number}.js").read_text().splitlines():
+            key, variant, found = json.loads(line.removeprefix("add(").removesuffix(");"))
+            kept[key] = (number, variant, found["answer"])
+    assert kept == {f"q{n}": ((n - 1) // 2, 0, "Paris") for n in range(1, 6)}
+
+
+def test_runs_are_put_together_and_variants_of_one_name_told_apart(run, hopgraph):
+    first = run([row(n) for n in (1, 2)], out="first")
+    second = run([row(n) for n in (1, 2)], out="second", answer="Rome")
+    page = page_of(hopgraph, first, second)
+    assert data_of(page, "names") == ["prism", "prism (second)"]
+    assert [question["v"]["1"][0] for question in data_of(page)["questions"]] == [0, 1]
+    assert "prism (second)" in page[page.index("<h2>Against prism") :]
+    other = run([row(1, question="Another question?")], out="other")
+    code, _, err = hopgraph("report", first, other)
+    assert code == 2
+    assert "question q1 is another one" in err
+
+
+def test_settings_that_differ_by_a_number_make_a_chart(run, hopgraph):
+    folders = [run([row(1), row(2)], "--set", f"max_iterations={n}", out=f"r{n}") for n in (1, 2, 3)]
+    page = page_of(hopgraph, *folders)
+    assert 'id="sweep-max_iterations"' in page
+
+
+def test_what_can_t_be_reported_is_said(hopgraph, run, tmp_path):
+    code, _, err = hopgraph("report", tmp_path / "nothing")
+    assert code == 2
+    assert "no evaluation run there" in err
+    folder = run([row(1)])
+    (folder / "results.jsonl").write_text("")
+    code, _, err = hopgraph("report", folder)
+    assert code == 2
+    assert "there are no results yet" in err
