@@ -166,7 +166,7 @@ def _axes(x: str, y: str) -> tuple[Figure, Any]:
 
 
 def _legend(axes: Any) -> None:
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(frameon=False, fontsize=9, loc="upper left")
 
 
 def _thousands(axes: Any) -> None:
