@@ -38,8 +38,8 @@ _SILENCE = 60.0
 _ANSWER_TIMEOUT = 5.0
 """Seconds to wait for an answer, each time."""
 _mutex = threading.Lock()
-_attached: dict[tuple[Path, str, int, int], Server] = {}
-"""Servers this process uses, by home, model, parallel and context."""
+_attached: dict[tuple[Path, str, Path | None, int, int], Server] = {}
+"""Servers this process uses, by home, model, adapter, parallel and context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,15 @@ def ensure_server(model: str = "smollm2") -> Server:
     Threads may call it at the same time.
 
     Args:
-        model: `smollm2`, or the path of a GGUF file.
+        model: `smollm2`, or the path of a GGUF file. HOPGRAPH_EMBEDDED_LORA is put on top of it.
 
     Raises:
-        InputError: `model` is neither.
+        InputError: `model` is neither, or the adapter is no GGUF file.
         EndpointError: The server does not start (the message ends with its log), or weights can't be fetched.
     """
     settings = get_settings()
-    key = (settings.home, model, settings.embedded_parallel, settings.embedded_context)
+    lora = settings.embedded_lora
+    key = (settings.home, model, lora, settings.embedded_parallel, settings.embedded_context)
     with _mutex:
         known = _attached.get(key)
         if known is not None:
@@ -96,7 +97,10 @@ def ensure_server(model: str = "smollm2") -> Server:
                 return known
             _attached.pop(key)._use.close()
         name, file = model_file(model, settings.home)
-        folder = _folder(file, settings)
+        if lora is not None:
+            lora = _gguf(lora, f"HOPGRAPH_EMBEDDED_LORA: {str(lora)!r}", "give an adapter in llama.cpp's format, .gguf")
+            name = f"{name}+{lora.stem}"
+        folder = _folder(file, lora, settings)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             use = (folder / "users").open("ab")
@@ -109,7 +113,7 @@ def ensure_server(model: str = "smollm2") -> Server:
             fcntl.flock(use, fcntl.LOCK_SH)  # first of all: from now on a running server stays
             with (folder / "starting").open("ab") as starting:
                 fcntl.flock(starting, fcntl.LOCK_EX)
-                state = _find(folder, file) or _start(folder, name, file, settings)
+                state = _find(folder, file) or _start(folder, name, file, lora, settings)
         except BaseException:
             use.close()
             raise
@@ -135,22 +139,27 @@ def model_file(model: str, home: Path) -> tuple[str, Path]:
     """
     if model == "smollm2":
         return model, smollm2_path(home).resolve()
-    file = Path(model).expanduser()
     hint = "give smollm2, or the path of a model in llama.cpp's format, .gguf"
+    file = _gguf(Path(model).expanduser(), f"embedded model {model!r}", hint)
+    return file.stem, file
+
+
+def _gguf(file: Path, what: str, hint: str) -> Path:
+    """The file's full path, if it is a GGUF file."""
     try:
         with file.open("rb") as source:
             magic = source.read(4)
     except OSError as error:
-        raise InputError(f"embedded model {model!r}: {error.strerror or error}", hint=hint) from None
+        raise InputError(f"{what}: {error.strerror or error}", hint=hint) from None
     if magic != b"GGUF":
-        raise InputError(f"embedded model {model!r} is not a GGUF file", hint=hint)
-    return file.stem, file.resolve()
+        raise InputError(f"{what} is not a GGUF file", hint=hint)
+    return file.resolve()
 
 
-def _folder(file: Path, settings: Settings) -> Path:
-    """Folder of the server for this file, as it is now, with these settings, on this machine."""
-    status = file.stat()
-    facts = (str(file), status.st_size, status.st_mtime_ns, settings.embedded_parallel, settings.embedded_context)
+def _folder(file: Path, lora: Path | None, settings: Settings) -> Path:
+    """Folder of the server for these files, as they are now, with these settings, on this machine."""
+    loaded = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in (file, lora) if path]
+    facts = (loaded, settings.embedded_parallel, settings.embedded_context)
     digest = hashlib.sha256(repr((*facts, socket.gethostname())).encode()).hexdigest()
     return settings.home.resolve() / "run" / f"{file.stem[:40]}-{digest[:12]}"
 
@@ -172,7 +181,7 @@ def _find(folder: Path, file: Path) -> dict[str, Any] | None:
     return None
 
 
-def _start(folder: Path, name: str, file: Path, settings: Settings) -> dict[str, Any]:
+def _start(folder: Path, name: str, file: Path, lora: Path | None, settings: Settings) -> dict[str, Any]:
     log = folder / "server.log"
     if importlib.util.find_spec("xllamacpp") is None:
         raise EndpointError(
@@ -184,6 +193,7 @@ def _start(folder: Path, name: str, file: Path, settings: Settings) -> dict[str,
         *(sys.executable, "-P", "-m", "inference.embedded_server", str(folder)),
         *("--file", str(file), "--name", name, "--port", old_port or "0", "--idle", str(settings.embedded_idle)),
         *("--parallel", str(settings.embedded_parallel), "--context", str(settings.embedded_context)),
+        *(("--lora", str(lora)) if lora else ()),
     ]
     code = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(filter(None, (code, os.environ.get("PYTHONPATH"))))

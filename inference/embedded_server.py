@@ -29,7 +29,9 @@ ALREADY_SERVING = 75
 _POLL = 0.25
 
 
-def start_llama(file: Path, name: str, *, port: int, parallel: int, context: int) -> tuple[Any, str]:
+def start_llama(
+    file: Path, name: str, *, port: int, parallel: int, context: int, lora: Path | None = None
+) -> tuple[Any, str]:
     """Load a model and serve it on 127.0.0.1.
 
     Args:
@@ -38,6 +40,7 @@ def start_llama(file: Path, name: str, *, port: int, parallel: int, context: int
         port: TCP port, 0 for any that is free.
         parallel: Requests worked on at the same time, each in a slot with a context of its own.
         context: Tokens in each slot; cut to what the model was trained for.
+        lora: GGUF file of an adapter that is put on top of the model, for all requests.
 
     Returns:
         The server, to be kept (it never needs stopping: ending the process is what stops it, for its destructor waits
@@ -60,6 +63,8 @@ def start_llama(file: Path, name: str, *, port: int, parallel: int, context: int
     params.n_parallel = parallel
     params.n_ctx = parallel * context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = usable_cores()
+    if lora is not None:
+        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(lora), 1.0)]
     params.cache_ram_mib = 512  # prompts that lost their slot; llama.cpp would take 8 GB
     params.cors_origins = "http://127.0.0.1"  # no page in a browser may ask
     params.cors_credentials = False
@@ -90,6 +95,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="preferred port")
     parser.add_argument("--parallel", type=int, required=True)
     parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--lora", type=Path)
     parser.add_argument("--idle", type=float, required=True, help="seconds to stay without a user")
     options = parser.parse_args()
     folder: Path = options.folder
@@ -106,7 +112,12 @@ def main() -> int:
     port = options.port if options.port and _is_free(options.port) else 0
     try:
         _server, address = start_llama(
-            options.file, options.name, port=port, parallel=options.parallel, context=options.context
+            options.file,
+            options.name,
+            port=port,
+            parallel=options.parallel,
+            context=options.context,
+            lora=options.lora,
         )
     except (RuntimeError, ImportError) as error:
         sys.stderr.write(f"{error}\n")

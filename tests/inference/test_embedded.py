@@ -35,6 +35,10 @@ class CommonParams:
         self.cpuparams = types.SimpleNamespace()
         self.cpuparams_batch = types.SimpleNamespace()
 
+class CommonAdapterLoraInfo:
+    def __init__(self, path, scale):
+        self.path, self.scale = path, scale
+
 class Server:
     def __init__(self, params):
         text = open(params.model.path).read()
@@ -46,6 +50,7 @@ class Server:
         props = {
             "model_path": params.model.path, "model_alias": next(iter(params.model_alias)),
             "default_generation_settings": slot, "total_slots": params.n_parallel,
+            "adapters": [[adapter.path, adapter.scale] for adapter in getattr(params, "lora_adapters", [])],
         }
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -253,6 +258,25 @@ def test_other_models_and_other_settings_have_servers_of_their_own(model: Path, 
     fewer = Client(model, HOPGRAPH_EMBEDDED_CONTEXT="1024")
     assert len({ensure_server(str(model)).pid, ensure_server(str(other)).pid, fewer.server()[0]}) == 3
     fewer.kill()
+
+
+def test_an_adapter_has_a_server_of_its_own_that_is_named_for_it(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = ensure_server(str(model))
+    lora = tmp_path / "revelator.gguf"
+    lora.write_text("GGUF adapter")
+    monkeypatch.setenv("HOPGRAPH_EMBEDDED_LORA", str(lora))
+    get_settings.cache_clear()
+    adapted = ensure_server(str(model))
+    assert (plain.model, adapted.model) == ("tiny", "tiny+revelator")
+    assert adapted.pid != plain.pid
+    asked = [httpx.get(server.url.removesuffix("v1") + "props").json() for server in (plain, adapted)]
+    assert [props["adapters"] for props in asked] == [[], [[str(lora), 1.0]]]
+    adapted.release()
+    lora.write_text("no adapter")
+    with pytest.raises(InputError, match=r"HOPGRAPH_EMBEDDED_LORA: .*revelator\.gguf' is not a GGUF file"):
+        ensure_server(str(model))
 
 
 def test_a_changed_model_file_is_loaded_anew(model: Path) -> None:
