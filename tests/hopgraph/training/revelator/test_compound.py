@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hopgraph.evaluation.data import read_questions
 from hopgraph.training.revelator.compound import Entity, Part, entities_of, main, merged_fault, part_fault
 from stores.passages import Passage
 from tests.scripted import Raw, Request
@@ -140,8 +141,11 @@ def test_questions_are_written_verified_and_merged(tmp_path, model, capsys):
 def test_the_questions_are_in_the_projects_format(tmp_path, model):
     model(script)
     run(tmp_path)
-    wanted = {"id", "question", "answers", "type", "hops", "gold_ids", "gold_titles", "decomposition", "entities"}
-    assert all(wanted <= row.keys() for row in built(tmp_path / "out"))
+    (name,) = [name for name in ("train", "dev", "test") if (tmp_path / f"out/{name}.jsonl").read_text()]
+    questions = read_questions(tmp_path / f"out/{name}.jsonl")
+    (pair,) = [question for question in questions if question.entities == (("1985",), ("2016",))]
+    assert (pair.type, pair.hops, pair.gold_ids) == ("compound", 2, ("p1", "p2"))
+    assert [part.gold_id for part in pair.decomposition] == ["p1", "p2"]
 
 
 def test_an_entitys_questions_are_all_in_one_file(tmp_path, model):

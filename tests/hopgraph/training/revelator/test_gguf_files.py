@@ -1,0 +1,121 @@
+"""What transformers trains and what llama.cpp serves are one model: the same tokens, the same adapter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from inference.embedded import Server, ensure_server
+from inference.settings import get_settings
+from inference.weights import smollm2_path
+
+pytestmark = pytest.mark.slow
+torch = pytest.importorskip("torch", reason="fine-tuning needs more packages: pip install 'hopgraph[train-revelator]'")
+peft = pytest.importorskip("peft", reason="fine-tuning needs more packages: pip install 'hopgraph[train-revelator]'")
+pytest.importorskip("gguf", reason="fine-tuning needs more packages: pip install 'hopgraph[train-revelator]'")
+
+MESSAGES = [{"role": "user", "content": "Name three cities of France, and the year 1789's revolution."}]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return smollm2_path(tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture(scope="module")
+def base(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded model in transformers' format."""
+    from hopgraph.training.revelator.gguf_files import base_folder
+
+    return base_folder(str(weights), tmp_path_factory.mktemp("converted"))
+
+
+@pytest.fixture(scope="module")
+def adapter(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adapter of random numbers on all linear layers, so that a row out of place shows."""
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", init_lora_weights=False)
+    model = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                parameter.mul_(0.4)
+    folder = tmp_path_factory.mktemp("adapter")
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def serve(weights: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    servers = []
+
+    def start(lora: Path | None = None) -> Server:
+        monkeypatch.setenv("HOPGRAPH_EMBEDDED_CONTEXT", "2048")
+        monkeypatch.setenv("HOPGRAPH_EMBEDDED_PARALLEL", "1")
+        monkeypatch.setenv("HOPGRAPH_EMBEDDED_IDLE", "1")
+        if lora:
+            monkeypatch.setenv("HOPGRAPH_EMBEDDED_LORA", str(lora))
+        get_settings.cache_clear()
+        servers.append(ensure_server(str(weights)))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.release()
+
+
+def first_tokens(server: Server, count: int) -> list[tuple[int, float]]:
+    """Greedy tokens, and their log-probabilities, of llama.cpp."""
+    body = {"messages": MESSAGES, "temperature": 0, "max_tokens": count, "logprobs": True}
+    reply = httpx.post(f"{server.url}/chat/completions", json=body, timeout=300).raise_for_status().json()
+    return [(row["id"], row["logprob"]) for row in reply["choices"][0]["logprobs"]["content"]]
+
+
+def logprobs_of(model: Any, prompt: list[int], said: list[int]) -> list[float]:
+    """Log-probabilities of tokens after a prompt, of transformers."""
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + said])).logits[0].log_softmax(-1)
+    return [float(logits[len(prompt) - 1 + place, token]) for place, token in enumerate(said)]
+
+
+def test_the_converted_model_has_the_tokens_that_llama_cpp_has(base, serve):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    server = serve()
+    for text in ('In 1983, on 2004-10-13: it\'s "so".', '{"relevant": true}', "Gdańsk, 東京\n\n1. Who?", "a  b   3 4"):
+        reply = httpx.post(f"{server.url.removesuffix('/v1')}/tokenize", json={"content": text}, timeout=60).json()
+        assert tokenizer(text)["input_ids"] == reply["tokens"], text
+
+
+def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter, serve, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from hopgraph.training.revelator.gguf_files import write_lora
+
+    prompt = AutoTokenizer.from_pretrained(base).apply_chat_template(
+        MESSAGES, add_generation_prompt=True, return_dict=True
+    )["input_ids"]
+    plain = first_tokens(serve(), 12)
+    adapted = first_tokens(serve(write_lora(adapter, base, tmp_path / "adapter.gguf")), 12)
+    assert [token for token, _ in plain] != [token for token, _ in adapted]
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    for said, of in ((plain, model), (adapted, peft.PeftModel.from_pretrained(model, adapter))):
+        there = logprobs_of(of, prompt, [token for token, _ in said])
+        assert [logprob for _, logprob in said] == pytest.approx(there, abs=0.25)
+
+
+def test_an_architecture_that_is_not_known_is_named(adapter, tmp_path):
+    from hopgraph.training.revelator.gguf_files import write_lora
+    from inference.errors import InputError
+
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"]}))
+    with pytest.raises(InputError, match="MambaForCausalLM"):
+        write_lora(adapter, tmp_path, tmp_path / "adapter.gguf")
