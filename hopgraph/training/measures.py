@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hopgraph.evaluation.metrics import exact_match, token_f1
 
 __all__ = ["agreement", "calibration_error", "ranked_right", "table"]
 
@@ -29,16 +28,8 @@ def ranked_right(scores: Scores, right: NDArray[np.bool_]) -> float:
 
 
 def agreement(said: str, gold: str) -> tuple[float, float]:
-    """Exact match and token F1 of two answers, as SQuAD counts them: without case, punctuation and articles."""
-    one, other = _tokens(said), _tokens(gold)
-    common = sum((Counter(one) & Counter(other)).values())
-    f1 = 2 * common / (len(one) + len(other)) if common else float(one == other)
-    return float(one == other), f1
-
-
-def _tokens(text: str) -> list[str]:
-    text = "".join(character for character in text.lower() if character not in string.punctuation)
-    return re.sub(r"\b(a|an|the)\b", " ", text).split()
+    """Exact match and token F1 of two answers."""
+    return exact_match(said, [gold]), token_f1(said, [gold])
 
 
 def table(titles: Sequence[str], lines: Sequence[Sequence[object]]) -> str:

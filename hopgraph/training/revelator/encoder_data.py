@@ -69,7 +69,10 @@ def dev_chains(data: Path, name: str) -> list[Example]:
     found = []
     for where, row in rows_of(data / name / "questions.jsonl.gz"):
         question = text_of(row, "question", where)
-        turns = musique_turns(row, [(str(part["question"]), str(part["answer"])) for part in row["decomposition"]])
+        parts = [part for part in row.get("decomposition", ()) if isinstance(part, dict)]
+        if not all(part.get("answer") for part in parts):
+            continue
+        turns = musique_turns(row, [(text_of(part, "question", where), str(part["answer"])) for part in parts])
         for length in range(1, len(turns) + 1):
             ended, source = length == len(turns), f"{name}, {row.get('type', '')}"
             found.append(Example("ending", source, question, question, ended, tuple(turns[:length])))

@@ -90,7 +90,7 @@ TOWNS = ("Aachen", "Bremen", "Celle", "Dessau", "Erfurt", "Fulda", "Gotha", "Han
 
 @pytest.fixture
 def small_data(data: Path) -> Path:
-    """The same folder, with a few rows for the extractor, the rewriter and the Revelator."""
+    """The same folder, with a few rows for the extractor and the rewriter."""
     people = list(zip(PEOPLE, TOWNS, strict=True))
     rows = []
     for number, (person, town) in enumerate(people):
@@ -121,66 +121,4 @@ def small_data(data: Path) -> Path:
     no_edit = {"input": "Q: Did she? | prev_answer: Ada", "output": "Was it Ada who did?"}
     write(data / "train/rewriter.train.jsonl.gz", [*edits[6:], no_edit])
     write(data / "train/rewriter.valid.jsonl.gz", edits[:6])
-
-    patterns = {
-        "straightforward": "Where would you keep {}'s fork?",
-        "single-step": "who is {}",
-        "compound": "Who is older, {} or Anna?",
-        "complex": "Where was the wife of {} born?",
-    }
-    write(
-        data / "train/router.train.jsonl.gz",
-        [
-            {"question": pattern.format(name), "label": label, "source": "s"}
-            for name in (*PEOPLE, *TOWNS)
-            for label, pattern in patterns.items()
-        ],
-    )
-    asked = [(person, town, f"Who is the mayor of the town where {person} was born?") for person, town in people]
-    write(
-        data / "train/decomposition.train.jsonl.gz",
-        [
-            {
-                "question": question,
-                "subquestions": [
-                    {"question": f"{person} >> town", "answer": town},
-                    {"question": "Who is the mayor of #1?", "answer": "Anna Amt"},
-                ],
-                "source": "musique-train",
-            }
-            for person, town, question in asked
-        ]
-        + [{"question": "Is it so?", "subquestions": [{"question": "Is it?", "answer": None}], "source": "q"}],
-    )
-    write(
-        data / "train/multihop_context.train.jsonl.gz",
-        [
-            {
-                "question": question,
-                "source": "musique-train",
-                "paragraphs": [
-                    {"title": person, "text": f"{person} was born in {town}.", "is_supporting": True},
-                    {"title": f"Mayor of {town}", "text": "The mayor is Anna Amt.", "is_supporting": True},
-                    {"title": "Whale", "text": "Whales are large.", "is_supporting": False},
-                    {"title": "Rain", "text": "Rain is wet.", "is_supporting": False},
-                    {"title": "Wine", "text": "Wine is red.", "is_supporting": False},
-                ],
-            }
-            for person, town, question in asked
-        ],
-    )
-    write(
-        data / "train/single_span_qa.train.jsonl.gz",
-        [
-            {"question": f"Who lives in {town}?", "title": "A_page", "context": f"{person} lives in {town}."}
-            | {"answer": person, "source": "squad"}
-            for person, town in people
-        ],
-    )
-    steps = [
-        {"question": "Emma >> author", "answer": "Jane Austen"},
-        {"question": "#1 >> birthplace", "answer": "Steventon"},
-    ]
-    dev = {"question": "Where was Emma's author born?", "hops": 2, "type": "bridge", "decomposition": steps}
-    write(data / "2wikimultihopqa/questions.jsonl.gz", [dev])
     return data
