@@ -118,7 +118,9 @@ def _ending_report(sets: Mapping[str, Sequence[Example]]) -> str:
         labels = np.array([label_of(row) for row in rows])
         scores = np.array([ending(row.question, [(t.question, t.answer) for t in row.turns]) for row in rows])
         lines.append([f"{name}: **this encoder**", *_judged("", scores, labels)[1:]])
-        hops = np.array([prediction.hops for prediction in predict_hops([row.question for row in rows])])
+        asked = list(dict.fromkeys(row.question for row in rows))
+        said = {question: found.hops for question, found in zip(asked, predict_hops(asked), strict=True)}
+        hops = np.array([said[row.question] for row in rows])
         counted = (np.array([len(row.turns) for row in rows]) >= hops).astype(float)
         lines.append([f"{name}: as many steps as the hop predictor says", *_judged("", counted, labels)[1:]])
         described = f"{name}: calibration error {calibration_error(scores, labels == 1):.3f}, by source"
