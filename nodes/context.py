@@ -109,6 +109,10 @@ class Context(BaseModel):
             StoreError: Trained weights can't be read.
         """
 
+    def threshold_of(self, node: str) -> float | None:
+        """What a node's score has to reach; None where nothing depends on it."""
+        return getattr(self, "threshold", None)
+
     def prompt_override(self, name: str) -> str | None:
         """The text that this call puts in the place of prompt `name`."""
         return self.prompt_overrides().get(name)
@@ -328,6 +332,14 @@ class HanContext(Context):
             "asked in every step (App. E)."
         ),
     )
+
+    def threshold_of(self, node: str) -> float | None:
+        """Relevance and ending each have their own."""
+        thresholds = {
+            "relevance_discriminator": self.relevance_threshold,
+            "ending_discriminator": self.ending_threshold,
+        }
+        return thresholds.get(node)
 
     def by_encoder(self, skill: Literal["router", "relevance", "ending"]) -> bool:
         """Whether the encoder has this skill of the Revelator."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.drawing import svg
@@ -38,7 +38,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
     """
     result = record.result
     steps = result["trajectory"]
-    threshold = getattr(record.thread.context, "threshold", None)
+    threshold = record.thread.context.threshold_of
     by_step: dict[str, list[Exchange]] = {}
     for exchange in record.exchanges:
         by_step.setdefault(exchange.call["step"], []).append(exchange)
@@ -80,13 +80,14 @@ def _rows(
     by_step: Mapping[str, Sequence[Exchange]],
     numbers: Mapping[str, int],
     passages: Mapping[str, Passage],
-    threshold: float | None,
+    threshold: Callable[[str], float | None],
 ) -> list[dict[str, Any]]:
     """The steps as the page shows them, each with those below it."""
     rows = []
     for nest in steps:
         step = nest.step
-        scored = step["score"] is not None and step["kind"] in ("answer", "verify")
+        scored = step["score"] is not None and step["kind"] in ("answer", "verify", "judge")
+        limit = threshold(step["node"]) if scored else None
         row = {
             **step,
             "question": plain(step["question"]),
@@ -95,7 +96,7 @@ def _rows(
             "answer": [text for line in step["answer"].splitlines() if (text := plain(line))],
             "mood": _mood(step),
             "percent": None if step["score"] is None else round(100 * min(max(step["score"], 0.0), 1.0), 1),
-            "tick": round(100 * threshold, 1) if scored and threshold is not None else None,
+            "tick": None if limit is None else round(100 * limit, 1),
             "found": [(numbers[key], _title(key, passages)) for key in step["evidence"]],
             "chosen": [(_place(*ref, passages), _sentence(*ref, passages)) for ref in step["sentences"]],
             "exchanges": [_call(exchange) for exchange in by_step.get(step["id"], [])],
@@ -110,7 +111,7 @@ def _mood(step: Step) -> str:
     verdict = step["verdict"]
     if not verdict:
         return ""
-    if verdict.startswith(("pruned", "rejected", "irrelevant", "failed")):
+    if verdict.startswith(("pruned", "rejected", "not ", "failed")):
         return "cut" if verdict.startswith("pruned") else "bad"
     return "good" if verdict in _GOOD else ""
 

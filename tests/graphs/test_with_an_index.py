@@ -129,6 +129,31 @@ async def test_parrag_searches_densely_and_again_by_words(model, index):
     assert found_by == [{"dense"}, {"sparse"}]
 
 
+@pytest.mark.parametrize(("settings", "found_by"), [({"preset": "paper"}, "sparse"), ({"retriever": "dense"}, "dense")])
+async def test_hanrag_searches_for_each_seed_question(model, index, settings, found_by):
+    seeds = iter(["Who directed Zorba's Night?", "Where was Ann Lee born?"])
+    lines = {
+        "router": {"route": "complex"},
+        "relevance_discriminator": {"relevant": True},
+        "ending_discriminator": {"sufficient": False},
+    }
+    model(lambda r: {"question": next(seeds)} if r.node == "refiner" else lines.get(r.node, {"answer": "Paris"}))
+    context = {"index": index, "top_k": 2, "max_steps": 2, **settings}
+    state = await load("hanrag").ainvoke({"question": QUESTION}, context=context)
+    assert {ref["found_by"] for hop in state["chain"] for ref in hop["retrieved"]} == {found_by}
+    assert [hop["retrieved"][0]["id"] for hop in state["chain"]] == ["film", "lee"]
+    cost = cost_of(state["ledger"])
+    assert (cost["searches"], cost["steps"]) == (2, 2)
+
+
+async def test_a_hop_that_finds_nothing_asks_nothing(model, index):
+    server = model(lambda r: {"route": "single_step"})
+    state = await load("hanrag").ainvoke({"question": "???"}, context={"index": index, "retriever": "sparse"})
+    assert server.nodes() == ["router"]
+    assert (state["status"], state["evidence"]) == ("unanswerable", [])
+    assert state["trajectory"][-1]["verdict"] == "nothing found"
+
+
 async def test_passages_can_be_given_by_id(model, index):
     server = model(lambda request: {"answer": "Paris"})
     state = await load("standard_rag").ainvoke(
