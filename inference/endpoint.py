@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
 from inference.settings import Role, Settings, get_settings
+from inference.slots import Slots
 from inference.structured import Token, well_formed
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Endpoint:
                 f"HOPGRAPH_LLM_EXTRA: {', '.join(reserved)} can't be set there",
                 hint="temperature, max_tokens and seed are settings of a call: --set temperature=0.7",
             )
-        self._slots = asyncio.Semaphore(self.settings.llm_concurrency)
+        self._slots = Slots(self.settings.llm_concurrency)
         self._connect()
 
     def _connect(self) -> None:

@@ -26,8 +26,8 @@ def _user_data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hopgraph"
 
 
-Role = Literal["llm", "generator", "attribution"]
-"""What a model is asked for: everything; answers; whether passages bear an answer out."""
+Role = Literal["llm", "generator", "attribution", "judge"]
+"""What a model is asked for: everything; answers; whether passages bear an answer out; whether an answer is right."""
 
 
 class Server(NamedTuple):
@@ -87,6 +87,12 @@ class Settings(BaseSettings):
     attribution_model: str | None = None
     """Model name there. Unset: the only one it serves."""
     attribution_api_key: SecretStr | None = None
+    """Key of that endpoint, if it wants one."""
+    judge_url: str | None = None
+    """Base URL of an endpoint whose model says, in an evaluation, whether answers are right. Unset: the same."""
+    judge_model: str | None = None
+    """Model that does. Unset: the same, or the only one that another endpoint serves."""
+    judge_api_key: SecretStr | None = None
     """Key of that endpoint, if it wants one."""
     embedded_model: str = "smollm2"
     """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""

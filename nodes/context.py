@@ -14,6 +14,7 @@ __all__ = [
     "CompactContext",
     "Context",
     "HanContext",
+    "JudgeContext",
     "NoRetrievalContext",
     "ParContext",
     "PrismContext",
@@ -138,6 +139,14 @@ class NoRetrievalContext(Context):
     method = "no_retrieval"
 
     prompt_answer: str | None = _prompt("no_retrieval/answer", "generator")
+
+
+class JudgeContext(Context):
+    """A judge of answers, in an evaluation; no method."""
+
+    method = "judge"
+
+    prompt_correctness: str | None = _prompt("judge/correctness", "correctness_judge")
 
 
 class StandardRagContext(Context):

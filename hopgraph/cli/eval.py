@@ -61,6 +61,9 @@ def evaluate(
     price: Annotated[
         str | None, typer.Option(metavar="IN,OUT", help="Price of a million prompt and completion tokens.")
     ] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Have a model (HOPGRAPH_JUDGE_MODEL) say of every answer if it is right.")
+    ] = False,
     cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,6 +87,8 @@ def evaluate(
         folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
         variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, quiet=as_json))
+    if judge:
+        asyncio.run(_judge(folder))
     summary = _summary(folder, variants, prices)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
@@ -165,24 +170,29 @@ async def _resume(folder: RunFolder, *, quiet: bool) -> list[Variant]:
 
 async def _work(folder: RunFolder, variants: list[Variant], questions: list[Question], *, quiet: bool) -> None:
     from hopgraph.evaluation import runner
-    from hopgraph.evaluation.scoring import record_of
 
     with folder.locked():
         todo = runner.unfinished(folder, variants, questions)
         if not todo:
             return
-        done = [record_of(line) for line in folder.lines()]
+        done = folder.records()
         _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; `hopgraph eval --resume {folder.path}` goes on")
         with _progress(todo, done, quiet=quiet) as show:
             await runner.run_jobs(folder, todo, show)
 
 
+async def _judge(folder: RunFolder) -> None:
+    from hopgraph.evaluation.judge import judge_answers
+
+    with folder.locked():
+        await judge_answers(folder)
+
+
 def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) -> Summary:
-    from hopgraph.evaluation.scoring import record_of, summarise
+    from hopgraph.evaluation.scoring import summarise
 
     questions = {question.id: question for question in folder.questions()}
-    records = [record_of(line) for line in folder.lines()]
-    summary = summarise(records, questions, [variant.name for variant in variants], price)
+    summary = summarise(folder.records(), questions, [variant.name for variant in variants], price)
     about = folder.about()
     summary["run"] = {"folder": str(folder.path), "id": about["run"], "questions": len(questions)}
     return summary

@@ -1,4 +1,4 @@
-"""One evaluation run is a folder: run.json, questions.jsonl, results.jsonl, checkpoints.sqlite.
+"""One evaluation run is a folder: run.json, questions.jsonl, results.jsonl, judgements.jsonl, checkpoints.sqlite.
 
 `run.json` says what is run and is written once. A line of `results.jsonl` is written the moment its question ends; what
 a killed process left of a line is dropped when the run goes on, and the question's result is taken from its checkpoint.
@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from hopgraph.evaluation.data import Question, as_row, read_questions
+from hopgraph.evaluation.scoring import Record, record_of
 from inference.errors import InputError, StoreError
 
-__all__ = ["FORMAT", "RunFolder", "differences"]
+__all__ = ["FORMAT", "Lines", "RunFolder", "differences"]
 
 FORMAT = 1
 
@@ -32,7 +33,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._about = path / "run.json"
-        self._results = path / "results.jsonl"
+        self.results = Lines(path / "results.jsonl", {"id", "variant", "metrics", "cost", "status"})
+        self.judgements = Lines(path / "judgements.jsonl", {"id", "variant", "judged", "model", "prompt_hash"})
 
     @property
     def checkpoints(self) -> str:
@@ -86,6 +88,25 @@ class RunFolder:
         """The run's questions."""
         return read_questions(self.path / "questions.jsonl")
 
+    def records(self) -> list[Record]:
+        """What a summary needs of all results, with the judge's verdicts as the metric `judged` if there are any.
+
+        What needs no judge has a verdict, too: a question without an answer is judged by its status, and a run that
+        gave no answer is wrong.
+
+        Raises:
+            StoreError: A line is damaged.
+        """
+        records = [record_of(line) for line in self.results]
+        said = {(line["variant"], line["id"]): float(line["judged"]) for line in self.judgements}
+        for record in records if said else []:
+            found = record["metrics"]
+            if record["status"] != "answered" and "em" in found:
+                found["judged"] = found["em"]
+            elif (key := (record["variant"], record["id"])) in said:
+                found["judged"] = said[key]
+        return records
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run, so that no other process writes to it.
@@ -102,14 +123,27 @@ class RunFolder:
                 ) from None
             yield
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """The results there are, in the order in which they were written; a torn last line is left out.
+
+class Lines:
+    """A file of JSON objects, a line each, that only ever grows while a run goes on.
+
+    Args:
+        path: The file; it need not exist.
+        fields: What every line has.
+    """
+
+    def __init__(self, path: Path, fields: set[str]) -> None:
+        self._path = path
+        self._fields = fields
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The lines in the order in which they were written; a torn last one is left out.
 
         Raises:
             StoreError: A line is damaged.
         """
         try:
-            with self._results.open("rb") as file:
+            with self._path.open("rb") as file:
                 for number, raw in enumerate(file, start=1):
                     if not raw.endswith(b"\n"):
                         return
@@ -117,37 +151,37 @@ class RunFolder:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StoreError(f"{self._results}: can't be read ({error.strerror})") from None
+            raise StoreError(f"{self._path}: can't be read ({error.strerror})") from None
 
     def _line(self, raw: bytes, number: int) -> dict[str, Any]:
         try:
             line = json.loads(raw)
-            if isinstance(line, dict) and {"id", "variant", "metrics", "cost", "status"} <= set(line):
+            if isinstance(line, dict) and self._fields <= set(line):
                 return line
         except ValueError:
             pass
         raise StoreError(
-            f"{self._results}, line {number}: not a result",
-            hint="delete the line: its question is taken from the checkpoints, and not asked again",
+            f"{self._path}, line {number}: not a line of this file",
+            hint="delete it: a result is taken from the checkpoints again, and its question is not asked again",
         )
 
     def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
-        """Drop a torn last line, and the results that are not wanted; the file is replaced as a whole."""
-        if not self._results.exists():
+        """Drop a torn last line, and the lines that are not wanted; the file is replaced as a whole."""
+        if not self._path.exists():
             return
-        new = self.path / "results.jsonl.new"
+        new = self._path.with_name(self._path.name + ".new")
         with new.open("w", encoding="utf-8") as file:
-            for line in self.lines():
+            for line in self:
                 if wanted(line):
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        new.replace(self._results)
+        new.replace(self._path)
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """A function that adds a result; it is in the file when the function returns."""
-        with self._results.open("ab", buffering=0) as file:
+        """A function that adds a line; it is in the file when the function returns."""
+        with self._path.open("ab", buffering=0) as file:
             yield lambda line: _append(file, line)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.evaluation.metrics import normalise_title
-from hopgraph.evaluation.scoring import Record, Summary, record_of, summarise
+from hopgraph.evaluation.scoring import Record, Summary, summarise
 from inference.errors import InputError, StoreError
 from nodes.rendering import plain
 from stores.passages import Passage
@@ -89,9 +89,9 @@ def read_runs(folders: Sequence[Path]) -> Runs:
                 raise InputError(f"{path}: question {question.id} is another one than in {folders[0]}")
         found.runs.append(_Run(folder, names))
         found.abouts.append({"path": str(path), **about})
-        for line in folder.lines():
-            if line["variant"] in names and line["id"] in found.questions:
-                found.records.append({**record_of(line), "variant": names[line["variant"]]})
+        for record in folder.records():
+            if record["variant"] in names and record["id"] in found.questions:
+                found.records.append({**record, "variant": names[record["variant"]]})
     return found
 
 
@@ -239,7 +239,7 @@ def _trajectories(runs: Runs) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Variant, question id, and what the page shows of the result, one after the other."""
     for run in runs.runs:
         known: dict[str, Passage | None] = {}
-        for line in run.folder.lines():
+        for line in run.folder.results:
             name = run.names.get(line["variant"])
             if name is not None and line["id"] in runs.questions:
                 _look_up(known, runs.settings[name].get("index"), line)

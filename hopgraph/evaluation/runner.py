@@ -19,6 +19,7 @@ from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.settings import get_settings
+from inference.slots import turn
 from nodes.state import RunError
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Job:
 
     variant: Variant
     question: Question
+    number: int
+    """Its place in the run."""
 
 
 Progress = Callable[[Record], None]
@@ -154,8 +157,9 @@ def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequen
         done.add(key)
         return True
 
-    folder.keep(wanted)
-    jobs = [Job(variant, question) for question in questions for variant in variants]
+    folder.results.keep(wanted)
+    pairs = [(variant, question) for question in questions for variant in variants]
+    jobs = [Job(variant, question, number) for number, (variant, question) in enumerate(pairs)]
     return [job for job in jobs if (job.variant.name, job.question.id) not in done]
 
 
@@ -185,7 +189,7 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
     if not queue:
         return
     async with open_checkpoints(folder.checkpoints) as saver:
-        with folder.appending() as append:
+        with folder.results.appending() as append:
             runner = _Runner(about, saver, append, on_result)
             try:
                 async with asyncio.TaskGroup() as group:
@@ -221,6 +225,7 @@ class _Runner:
         """Take one question after the other, the oldest first."""
         while queue:
             job = queue.popleft()
+            turn.set(job.number)
             result = await self._answer(job)
             line = await asyncio.to_thread(self._score, job, result)
             self._append(line)

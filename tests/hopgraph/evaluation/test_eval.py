@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hopgraph.evaluation import runner
+from inference.settings import get_settings
 from tests.hopgraph.evaluation.conftest import LINES, NODES, comparable, results, row
 from tests.scripted import Completion, Raw
 
@@ -179,7 +180,7 @@ def test_a_damaged_line_is_named(evaluate, hopgraph, model, questions, tmp_path)
     path.write_text("garbage\n" + path.read_text())
     code, _, err = hopgraph("eval", "--resume", tmp_path / "run")
     assert code == 2
-    assert "results.jsonl, line 1: not a result" in err
+    assert "results.jsonl, line 1: not a line of this file" in err
 
 
 @pytest.mark.parametrize(
@@ -418,3 +419,47 @@ def test_two_processes_do_not_write_to_one_run(model, questions, hopgraph, tmp_p
         assert "another `hopgraph eval` is working on it" in err
     finally:
         process.communicate(timeout=60)
+
+
+def test_what_was_begun_is_ended_before_more_is_begun(evaluate, model, questions, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
+    server = model(lambda request: Completion(json.dumps(LINES[request.node]), delay=0.02))
+    assert evaluate("-m", "prism", "-q", questions([row(n) for n in range(6)]), "--contexts")[0] == 0
+    order = [request.id.partition(".")[0] for request in server.requests]
+    ended = [order[::-1].index(thread) for thread in dict.fromkeys(order)]
+    assert ended == sorted(ended, reverse=True)  # in the order in which they were begun
+    assert server.most_in_flight == 1
+
+
+def test_a_judge_says_which_answers_are_right(evaluate, hopgraph, model, questions, tmp_path, monkeypatch):
+    judged = []
+
+    def script(request):
+        if request.node != "correctness_judge":
+            return {"answer": "Not Answerable" if "number 4?" in request.prompt else "the French capital"}
+        judged.append(request.prompt)
+        if "number 3?" in request.prompt:
+            return "hm"
+        return {"correct": "yes" if "Right answer: Paris / Paname" in request.prompt else "no"}
+
+    server = model(script)
+    rows = [row(n, answers=["Paris", "Paname"] if n != 2 else ["Rome"]) for n in range(5)]
+    code, summary, _ = evaluate("-m", "no_retrieval", "-q", questions(rows), "--judge")
+    assert code == 0
+    found = summary["variants"][0]["metrics"]
+    assert found["judged"]["mean"] == 2 / 5  # q0 and q1; q2 is wrong, q3 has no verdict, q4 no answer
+    assert found["em"]["mean"] == 0
+    assert "Answer given: the French capital" in judged[0]
+    assert summary["variants"][0]["costs"]["calls"]["mean"] == 1.0  # the judge's calls are not the method's
+    count = len(server.requests)
+    path = tmp_path / "run" / "judgements.jsonl"
+    path.write_bytes(path.read_bytes()[:-30])
+    _, text, _ = hopgraph("eval", "--resume", tmp_path / "run", "--judge", "--json")
+    assert json.loads(text)["variants"] == summary["variants"]
+    assert len(server.requests) <= count + 2  # the torn one again, with its repair if it needs one
+    monkeypatch.setenv("HOPGRAPH_PROMPTS", str(tmp_path / "overlay"))
+    (tmp_path / "overlay" / "judge").mkdir(parents=True)
+    (tmp_path / "overlay" / "judge" / "correctness.md").write_text("{{question}} {{prediction}} {{answer}}")
+    get_settings.cache_clear()
+    code, _, err = hopgraph("eval", "--resume", tmp_path / "run", "--judge")
+    assert (code, "by another judge" in err) == (2, True)

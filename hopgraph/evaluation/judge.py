@@ -1,0 +1,121 @@
+"""Model-judged accuracy: a model says of every answer whether it means the same as the gold answer.
+
+CompactRAG (Sec. 4.2, App. B) calls it LLM-based accuracy, PAR-RAG (Sec. 4.2) accuracy. It is a pass of its own over a
+run's results, by a model that may be another than the one that answered; its cost is no part of the methods'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from hopgraph.evaluation.folder import RunFolder
+from hopgraph.evaluation.runner import in_flight
+from inference.errors import InputError
+from inference.ledger import Call, cost_of
+from nodes.context import JudgeContext
+from nodes.model import ask_model, open_endpoint
+from nodes.rendering import quoted
+from prompts.loader import load_prompt
+
+__all__ = ["judge_answers"]
+
+PROMPT = "judge/correctness"
+
+
+class Verdict(BaseModel):
+    """Output of the judge."""
+
+    correct: Literal["yes", "no"]
+
+
+class _State(TypedDict, total=False):
+    question: str
+    prediction: str
+    answers: list[str]
+    judged: float | None
+    problem: str
+    ledger: list[Call]
+
+
+async def _judge(state: _State, runtime: Runtime[JudgeContext]) -> _State:
+    asked = await ask_model(
+        runtime,
+        node="correctness_judge",
+        step="root/judge",
+        prompt=PROMPT,
+        values={
+            "question": quoted(state["question"]),
+            "prediction": quoted(state["prediction"]),
+            "answer": quoted(" / ".join(state["answers"])),
+        },
+        output=Verdict,
+        role="judge",
+    )
+    judged = None if asked.value is None else float(asked.value.correct == "yes")
+    return {"judged": judged, "problem": asked.problem, "ledger": asked.calls}
+
+
+_builder = StateGraph(_State, context_schema=JudgeContext)
+_builder.add_node("correctness_judge", _judge)
+_builder.add_edge(START, "correctness_judge")
+_builder.add_edge("correctness_judge", END)
+
+
+async def judge_answers(folder: RunFolder, on_judged: Callable[[], None] | None = None) -> None:
+    """Judge the answers of a run that are not judged yet; each verdict is in `judgements.jsonl` when it is there.
+
+    An output that can't be used counts as `no`, and says so.
+
+    Raises:
+        InputError: The folder has verdicts of another model or prompt.
+        EndpointError: The endpoint can't be used; judging goes on when it is called again.
+    """
+    endpoint = await open_endpoint(None, "judge")
+    await endpoint.describe()
+    judge = {"model": await endpoint.model_name(), "prompt_hash": load_prompt(PROMPT).hash}
+    folder.judgements.keep(lambda line: True)
+    done = {(line["variant"], line["id"]) for line in folder.judgements}
+    for line in folder.judgements:
+        if changed := [key for key, value in judge.items() if line[key] != value]:
+            raise InputError(
+                f"{folder.path}: judgements.jsonl is by another judge: {changed[0]} {line[changed[0]]}, "
+                f"now {judge[changed[0]]}",
+                hint="verdicts of two judges are not mixed: move the file away to judge anew",
+            )
+    todo = deque(
+        {key: line[key] for key in ("variant", "id", "question", "answer", "answers")}
+        for line in folder.results
+        if line["status"] == "answered" and line["answers"] and (line["variant"], line["id"]) not in done
+    )
+    graph = _builder.compile(name="judge")
+    with folder.judgements.appending() as append:
+
+        async def work() -> None:
+            while todo:
+                line = todo.popleft()
+                given: _State = {
+                    "question": line["question"],
+                    "prediction": line["answer"],
+                    "answers": line["answers"],
+                }
+                state: Mapping[str, Any] = await graph.ainvoke(given, context=JudgeContext())
+                cost = cost_of(state["ledger"])
+                about = {key: line[key] for key in ("variant", "id", "answer")}
+                append({**about, "judged": state["judged"] or 0.0, "problem": state["problem"], **judge, "cost": cost})
+                if on_judged is not None:
+                    on_judged()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(in_flight(), len(todo))):
+                    group.create_task(work())
+        except BaseExceptionGroup as problems:
+            raise problems.exceptions[0] from None
