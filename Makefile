@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo test test-slow lint train-revelator drawings lock clean
+.PHONY: setup dev demo demo-pairs test test-slow lint train-revelator drawings lock clean
 
 setup: $(VENV)/installed
 
@@ -30,6 +30,10 @@ $(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 
 demo: setup
 	$(BIN)/python -m hopgraph.demo
+
+# Has the demo's knowledge base read anew, by the embedded model or by what HOPGRAPH_LLM_URL names.
+demo-pairs: setup
+	$(BIN)/python -m hopgraph.demo read
 
 test: lint
 	$(BIN)/python -m pytest

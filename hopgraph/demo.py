@@ -1,4 +1,8 @@
-"""`make demo`: index the bundled corpus and answer one of its questions with every method there is."""
+"""`make demo`: index the bundled corpus and answer one of its questions with every method there is.
+
+CompactRAG answers from `pairs.jsonl`, what a model has read of 40 passages; `make demo-pairs` has them read anew by the
+model that the settings name.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -17,19 +21,26 @@ from hopgraph.results import Result
 from hopgraph.run import ask, make_context, new_thread
 from hopgraph.views.terminal import print_result
 from inference.settings import get_settings
+from nodes.context import ReaderContext
 
-__all__ = ["main"]
+__all__ = ["main", "read_pairs"]
 
 DATA = Path(__file__).parent / "data" / "demo"
 INDEX = "demo"
 QUESTION = "3e5d2fae0bd911eba7f7acde48001122"
 """Id of the question in `questions.jsonl`: two hops, a film, its director, his place of birth."""
+PAIRS = DATA / "pairs.jsonl"
+MOST_READ = 40
+"""Passages that are read for CompactRAG: the gold passages of the first questions."""
+READER = {"atomic_facts": False, "max_pairs": 10, "max_tokens": 1024}
+"""Settings of their reading: small models take long to write."""
 
 
 def main() -> None:
     """Run the demo."""
     console = Console()
     _index()
+    _take_over_pairs()
     question = _question()
     console.print(Text(f"\nQuestion: {question['question']}", style="bold"))
     console.print(Text(f"Gold answer: {' / '.join(question['answers'])}", style="dim"))
@@ -58,9 +69,40 @@ def _index() -> None:
     index([DATA / "passages.jsonl"], name=INDEX)
 
 
+def _take_over_pairs() -> None:
+    """Give the index the knowledge base that is bundled with it; what has been read besides stays."""
+    from hopgraph.cli.read import print_report
+    from hopgraph.pair_files import import_pairs
+    from hopgraph.reading import report
+
+    import_pairs(INDEX, PAIRS)
+    print_report(report(INDEX))
+
+
+def read_pairs() -> None:
+    """Read the bundled knowledge base anew (`make demo-pairs`)."""
+    from hopgraph.cli.read import print_report
+    from hopgraph.pair_files import export_pairs
+    from hopgraph.reading import read_index
+
+    _index()
+    gold = dict.fromkeys(key for row in sorted(_questions(), key=_comes_first) for key in row["gold_ids"])
+    context = make_context("compactrag_reader", {"index": INDEX, **READER})
+    made = asyncio.run(read_index(cast(ReaderContext, context), ids=list(gold)[:MOST_READ], anew=True))
+    export_pairs(INDEX, PAIRS)
+    print_report(made)
+
+
+def _questions() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (DATA / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def _comes_first(row: dict[str, Any]) -> bool:
+    return bool(row["id"] != QUESTION)
+
+
 def _question() -> dict[str, Any]:
-    rows = [json.loads(line) for line in (DATA / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
-    return next(row for row in rows if row["id"] == QUESTION)
+    return next(row for row in _questions() if row["id"] == QUESTION)
 
 
 async def _ask(method: str, question: str) -> Result:
@@ -83,4 +125,4 @@ def _table(results: list[Result], gold: str) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    read_pairs() if sys.argv[1:] == ["read"] else main()

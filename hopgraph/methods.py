@@ -21,6 +21,7 @@ METHODS = {
     "hanrag": "HANRAG: a router to four paths, with noise-resistant retrieval",
     "parrag": "PAR-RAG: a plan whose every step is acted on and reviewed",
     "prism": "PRISM: precision and recall in a loop over evidence sentences",
+    "compactrag": "CompactRAG: two calls a question, over question-answer pairs that were read beforehand",
 }
 """Method ids and what they are. `graphs/<id>.py` is the method."""
 

@@ -105,6 +105,11 @@ class Settings(BaseSettings):
     embedded_idle: float = Field(default=30.0, ge=0)
     """Seconds the embedded server stays after the last process that uses it has ended."""
 
+    extractor: Folder | None = None
+    """A question-answering checkpoint as ONNX (RoBERTa, say) in place of CompactRAG's answer extractor."""
+    rewriter: Folder | None = None
+    """A sequence-to-sequence checkpoint as ONNX (Flan-T5, say) in place of CompactRAG's sub-question rewriter."""
+
     embed_url: str | None = None
     """Base URL of an OpenAI-compatible embeddings endpoint. Unset: the built-in MiniLM encoder."""
     embed_model: str | None = None

@@ -449,8 +449,17 @@ class CompactContext(Context):
             "extractor nor rewriter; sub-questions are searched for as they were decomposed (Table 3)."
         ),
     )
+
+    def check(self) -> None:
+        """Checkpoints that take the places of ours have to be there."""
+        from inference.checkpoints import check_checkpoint
+
+        settings = get_settings()
+        check_checkpoint("HOPGRAPH_EXTRACTOR", settings.extractor)
+        check_checkpoint("HOPGRAPH_REWRITER", settings.rewriter)
+
     prompt_decomposer: str | None = _prompt("compactrag/decomposer", "decomposer")
-    prompt_synthesizer: str | None = _prompt("compactrag/synthesizer", "synthesizer")
+    prompt_synthesizer: str | None = _prompt("compactrag/synthesizer", "generator")
 
 
 class ReaderContext(Context):

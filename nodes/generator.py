@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -61,6 +61,8 @@ def generator(
     name: str = "generator",
     blocks: Blocks | None = passages_or_sentences,
     evidence: Callable[[Any], list[PassageRef]] | None = None,
+    values: Callable[[Any], Mapping[str, str]] = lambda state: {},
+    output: type[BaseModel] = Answer,
 ) -> Node:
     """A node that writes the answer and ends the run.
 
@@ -69,6 +71,8 @@ def generator(
         name: The node's name.
         blocks: What the answer is written from; None: from the question alone.
         evidence: What it rests on; by default the state's `evidence`.
+        values: Values of further variables of the prompt.
+        output: What the reply must be; it has a field `answer`.
     """
 
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -77,8 +81,8 @@ def generator(
             node=name,
             step=f"root/{name}",
             prompt=prompt,
-            values={"question": quoted(state["question"])},
-            output=Answer,
+            values={"question": quoted(state["question"]), **values(state)},
+            output=output,
             items=await blocks(state, runtime.context) if blocks else [],
             items_as="evidence" if blocks else "",
             role="generator",
@@ -117,8 +121,8 @@ def _sentences(state: State, context: Any) -> list[SentenceRef]:
     return as_refs(state["sentences"]) if getattr(context, "answer_from", "passages") == "sentences" else []
 
 
-def read_answer(output: Answer | None) -> tuple[str, Status]:
-    """The answer, "" when there is none, and what became of the question."""
+def read_answer(output: Any) -> tuple[str, Status]:
+    """The answer of an output, or of None, "" when there is none; and what became of the question."""
     if output is None:
         return "", "failed"
     answer = plain(output.answer)

@@ -12,6 +12,7 @@ from langgraph.types import Overwrite
 from inference.errors import InputError
 from inference.structured import well_formed
 from nodes.context import Context
+from nodes.pairs import pairs_ref
 from nodes.passages import index_ref
 from nodes.state import GivenPassage, IndexRef, Node
 from prompts.loader import load_prompt
@@ -36,7 +37,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
 
     Raises:
         InputError: The question is empty or too long, or a given passage or prompt is malformed.
-        StoreError: The index is missing or does not have a given id.
+        StoreError: The index, or the knowledge base that the method answers from, is missing or of no use.
     """
 
     async def intake(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         given = state.get("contexts")
         context: Context = runtime.context
 
-        def check() -> tuple[IndexRef | None, list[str] | None]:
+        def check() -> tuple[IndexRef | None, list[str] | None, dict[str, Any]]:
             context.check()
             for name, text in context.prompt_overrides().items():
                 load_prompt(name, text)
@@ -53,9 +54,17 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
             index = index_ref(context.index) if by_id or (searches and rows is None) else None
             if index is not None and by_id:
                 require_ids(index, by_id)
-            return index, None if rows is None else store_given(rows)
+            own = {}
+            if context.knowledge_base:
+                if index is None or len(by_id) < len(rows or []):
+                    raise InputError(
+                        f"contexts: {context.method} answers from a knowledge base, and these passages are not in one",
+                        hint="index them, `hopgraph read` the index, and give their ids",
+                    )
+                own = {"knowledge": pairs_ref(index)}
+            return index, None if rows is None else store_given(rows), own
 
-        index, contexts = await asyncio.to_thread(check)
+        index, contexts, own = await asyncio.to_thread(check)
         return {
             "question": question,
             "given": contexts or [],
@@ -66,6 +75,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
             "sentences": [],
             "trajectory": Overwrite([]),
             "ledger": Overwrite([]),
+            **own,
             **(resets(state) if resets else {}),
         }
 

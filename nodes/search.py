@@ -18,7 +18,7 @@ from nodes.state import PassageRef
 from stores.given import rank_given
 from stores.passages import Passage
 
-__all__ = ["Found", "search"]
+__all__ = ["Found", "search", "search_call"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ async def search(
         hits=[[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked],
         passages=passages,
         calls=[
-            _call(step, context.method, node, started, seconds, [key for key, _, _ in row])
+            search_call(step, context.method, node, started, seconds, [key for key, _, _ in row])
             for step, row in zip(queries, ranked, strict=True)
         ],
     )
@@ -87,7 +87,8 @@ async def _rank_given(
     return [[(passage.id, score, "given") for passage, score in ranking[:count]] for ranking in rankings]
 
 
-def _call(step: str, method: str, node: str, started: float, seconds: float, found: list[str]) -> Call:
+def search_call(step: str, method: str, node: str, started: float, seconds: float, found: list[str]) -> Call:
+    """The ledger's entry for a search, with the ids of the passages that it found."""
     return Call(
         id=f"{thread_id()}.{method}.search.{step}",
         kind="search",

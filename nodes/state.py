@@ -346,6 +346,8 @@ class SubQuestion(TypedDict):
     """Retrieved, best first."""
     answer: str
     """The extracted span; "" when there is none."""
+    answer_from: str
+    """Id of the pair that it was extracted from."""
     probability: float | None
     """The extractor's, of the span."""
     wave: int

@@ -81,6 +81,8 @@ async def _ask(
         given = _read_contexts(contexts) if contexts is not None else None
         if given is None and method != "no_retrieval":
             check_index(context.index)
+            if context.knowledge_base:
+                _check_knowledge_base(context.index)
         await check_endpoint(context.model)
         thread = thread or new_thread(context)
         _note(f"thread {thread}")
@@ -117,6 +119,16 @@ def check_index(name: str | None) -> None:
     from nodes.passages import index_ref
 
     index_ref(name)
+
+
+def _check_knowledge_base(name: str | None) -> None:
+    """The same for a knowledge base; one that is not finished is used as far as it goes."""
+    from nodes.pairs import pairs_ref
+    from nodes.passages import index_ref
+
+    known = pairs_ref(index_ref(name))
+    if known["read"] < known["passages"]:
+        _note(f"the knowledge base holds {known['read']:,} of {known['passages']:,} passages: `hopgraph read` goes on")
 
 
 async def check_endpoint(model: str | None) -> None:

@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from hopgraph import METHODS
 from hopgraph.cli import app, run_app
+from hopgraph.methods import context_class
 from inference.settings import get_settings
+from tests.reading import corpus, reader
 from tests.scripted import Completion, Raw
 
 
@@ -59,7 +61,7 @@ def test_help_lists_the_commands():
         assert f" {command} " in text
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [m for m in METHODS if not context_class(m).knowledge_base])
 def test_json_is_one_object_on_stdout_and_nothing_else_there(hopgraph, model, contexts, method):
     model(answer)
     code, out, err = hopgraph(
@@ -351,3 +353,38 @@ def test_the_doctor_notices_a_server_that_ignores_schemas(hopgraph, model):
     findings = {row["what"]: row for row in json.loads(out)["findings"]}
     assert code == 1
     assert findings["structured output"]["state"] == "bad"
+
+
+def test_compactrag_says_that_it_needs_a_knowledge_base_before_a_model_is_asked(hopgraph, model):
+    corpus(2)
+    server = model(reader)
+    code, out, err = hopgraph("ask", "Where was Person 1 born?", "-m", "compactrag", "-i", "towns")
+    assert (code, out) == (2, "")
+    assert "no knowledge base" in err
+    assert "hopgraph read --index towns" in err
+    assert (server.requests, server.visits) == ([], [])
+
+
+def test_compactrag_answers_from_what_was_read_and_says_how_far_it_is(hopgraph, model):
+    corpus(3)
+    server = model(reader)
+    hopgraph("read", "-i", "towns", "--limit", "2")
+    lines = {
+        "decomposer": {"subquestions": [{"question": "Where was Person 1 born?", "depends_on": []}]},
+        "generator": {"thought": "It is said.", "answer": "Rome"},
+    }
+    server.script = lambda request: lines[request.node]
+    code, out, err = hopgraph("ask", "Where was Person 1 born?", "-m", "compactrag", "-i", "towns", "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert (result["answer"], result["cost"]["calls"], result["evidence"][0]) == ("Rome", 2, "p01")
+    assert "holds 2 of 3 passages" in err
+    code, out, _ = hopgraph("ask", "Where was Person 1 born?", "-m", "compactrag", "-i", "towns")
+    assert "Where was Person 1 born? Rome" in out
+
+
+def test_a_reader_answers_no_question(hopgraph, model):
+    model(reader)
+    code, _, err = hopgraph("ask", "Where?", "-m", "compactrag_reader")
+    assert code == 2
+    assert "there is no 'compactrag_reader'" in err

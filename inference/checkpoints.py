@@ -1,0 +1,204 @@
+"""Checkpoints of others in the places of CompactRAG's small models: RoBERTa and its like, Flan-T5 and its like.
+
+A folder holds an ONNX export as `optimum-cli export onnx` writes it: `model.onnx` of a question-answering model, or
+`encoder_model.onnx` and `decoder_model.onnx` of a sequence-to-sequence model, and beside them `tokenizer.json` and
+`config.json`. HOPGRAPH_EXTRACTOR and HOPGRAPH_REWRITER name such folders; onnxruntime runs them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.errors import InputError
+from inference.extractor import Extraction
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+__all__ = ["Seq2SeqCheckpoint", "SpanCheckpoint", "check_checkpoint", "open_rewriter", "open_span"]
+
+LONGEST = 512
+"""Tokens that are read at most."""
+LONGEST_ANSWER = 40
+"""Tokens of an answer."""
+LONGEST_QUESTION = 96
+"""Tokens of a rewritten question."""
+_SPAN = ("model.onnx", "tokenizer.json")
+_SEQ2SEQ = ("encoder_model.onnx", "decoder_model.onnx", "tokenizer.json", "config.json")
+_FILES = {"HOPGRAPH_EXTRACTOR": _SPAN, "HOPGRAPH_REWRITER": _SEQ2SEQ}
+
+
+def check_checkpoint(variable: str, folder: Path | None) -> None:
+    """See that the folder that a variable names has the files of such a checkpoint.
+
+    Raises:
+        InputError: It does not.
+    """
+    missing = [name for name in _FILES[variable] if folder is not None and not (folder / name).is_file()]
+    if missing:
+        raise InputError(
+            f"{variable}: {folder} has no {', '.join(missing)}",
+            hint="export the checkpoint with `optimum-cli export onnx`, or unset the variable",
+        )
+
+
+class SpanCheckpoint:
+    """A question-answering model: start and end of the answer in a context. Thread-safe.
+
+    Raises:
+        InputError: The folder's files can't be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tokenizer = _tokenizer(folder, "HOPGRAPH_EXTRACTOR")
+        self._tokenizer.enable_truncation(LONGEST, strategy="longest_first")
+        self._session = _session(folder / "model.onnx", "HOPGRAPH_EXTRACTOR")
+
+    def extract(self, items: Sequence[tuple[str, str]]) -> list[Extraction]:
+        """Answers as `inference.extractor.extract_answers` gives them: never words of a pair's question."""
+        return [self._extract(question, context) for question, context in items]
+
+    def _extract(self, question: str, context: str) -> Extraction:
+        found = self._tokenizer.encode(question[:2000], context)
+        ids = np.array([found.ids], np.int64)
+        given: dict[str, NDArray[Any]] = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.array([found.type_ids], np.int64),
+        }
+        starts, ends = _run(self._session, given, ("start_logits", "end_logits"), self._folder)
+        answers = _answer_lines(context)
+        offsets = found.offsets
+        line = [
+            next((n for n, (first, last) in enumerate(answers) if first <= a < b <= last), -1) if text == 1 else -1
+            for text, (a, b) in zip(found.sequence_ids, offsets, strict=True)
+        ]
+        places, scores = [], []
+        for first in (i for i, number in enumerate(line) if number >= 0):
+            for last in range(first, min(first + LONGEST_ANSWER, len(line))):
+                if line[last] == line[first]:
+                    places.append((offsets[first][0], offsets[last][1]))
+                    scores.append(float(starts[0, first] + ends[0, last]))
+        if not places:
+            return Extraction("", 0, 0, 0.0)
+        weights = np.exp(np.array(scores) - max(scores))
+        best = int(np.argmax(weights))
+        start, end = places[best]
+        start += len(context[start:end]) - len(context[start:end].lstrip())  # some tokenizers count the space before
+        return Extraction(context[start:end], start, end, float(weights[best] / weights.sum()))
+
+
+class Seq2SeqCheckpoint:
+    """A sequence-to-sequence model that rewrites sub-questions, decoded greedily. Thread-safe.
+
+    Its input is that of CompactRAG's published training files: `Q: <question> | prev_answer: <answer>`.
+
+    Raises:
+        InputError: The folder's files can't be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tokenizer = _tokenizer(folder, "HOPGRAPH_REWRITER")
+        self._tokenizer.enable_truncation(LONGEST)
+        self._encoder = _session(folder / "encoder_model.onnx", "HOPGRAPH_REWRITER")
+        self._decoder = _session(folder / "decoder_model.onnx", "HOPGRAPH_REWRITER")
+        try:
+            config = json.loads((folder / "config.json").read_text("utf-8"))
+            self._first = int(config.get("decoder_start_token_id") or config.get("pad_token_id") or 0)
+            self._last = int(config["eos_token_id"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"HOPGRAPH_REWRITER: {folder / 'config.json'} can't be used ({error!r})") from None
+
+    def rewrite(self, items: Sequence[tuple[str, str]]) -> list[str]:
+        """Sub-questions with their answers in them; a model that writes nothing leaves the question as it is."""
+        return [self._rewrite(question, answer) or question for question, answer in items]
+
+    def _rewrite(self, question: str, answer: str) -> str:
+        ids = np.array([self._tokenizer.encode(f"Q: {question[:2000]} | prev_answer: {answer[:500]}").ids], np.int64)
+        mask = np.ones_like(ids)
+        given: dict[str, NDArray[Any]] = {"input_ids": ids, "attention_mask": mask}
+        (states,) = _run(self._encoder, given, ("last_hidden_state",), self._folder)
+        written = [self._first]
+        while len(written) <= LONGEST_QUESTION:
+            given = {
+                "input_ids": np.array([written], np.int64),
+                "encoder_attention_mask": mask,
+                "encoder_hidden_states": states,
+            }
+            (scores,) = _run(self._decoder, given, ("logits",), self._folder)
+            token = int(np.argmax(scores[0, -1]))
+            if token == self._last:
+                break
+            written.append(token)
+        return str(self._tokenizer.decode(written[1:], skip_special_tokens=True)).strip()
+
+
+@lru_cache(maxsize=2)
+def open_span(folder: Path) -> SpanCheckpoint:
+    """The extractor in a folder, one object a process."""
+    return SpanCheckpoint(folder)
+
+
+@lru_cache(maxsize=2)
+def open_rewriter(folder: Path) -> Seq2SeqCheckpoint:
+    """The rewriter in a folder, one object a process."""
+    return Seq2SeqCheckpoint(folder)
+
+
+def _answer_lines(context: str) -> list[tuple[int, int]]:
+    """Where the answers of pairs are: all but a block's first line, in characters."""
+    found, at = [], 0
+    for block in context.split("\n\n"):
+        line = block.find("\n") + 1
+        found.append((at + line, at + len(block)))
+        at += len(block) + 2
+    return found
+
+
+def _tokenizer(folder: Path, variable: str) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    check_checkpoint(variable, folder)
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers raises nothing more exact
+        raise InputError(f"{variable}: {folder / 'tokenizer.json'} can't be used ({error})") from None
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _session(path: Path, variable: str) -> InferenceSession:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no common base
+        raise InputError(f"{variable}: {path} can't be used ({error})") from None
+
+
+def _run(
+    session: InferenceSession, given: dict[str, NDArray[Any]], wanted: tuple[str, ...], folder: Path
+) -> list[NDArray[np.float32]]:
+    """Run a model with those inputs that it has."""
+    names = {known.name for known in session.get_inputs()}
+    try:
+        outputs: list[NDArray[np.float32]] = session.run(
+            list(wanted), {name: value for name, value in given.items() if name in names}
+        )
+    except Exception as error:
+        raise InputError(
+            f"{folder}: the model can't be run ({error})", hint="is it an export of the right task?"
+        ) from None
+    return outputs

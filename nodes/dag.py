@@ -1,0 +1,111 @@
+"""CompactRAG's dependency graph of sub-questions: made acyclic, put in waves, references filled in (Sec. 3.2.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from nodes.rendering import plain
+from nodes.state import SubQuestion
+
+__all__ = ["build_dag", "fill_references", "in_wave", "referred"]
+
+_REFERENCE = re.compile(r"(?<![\w&#])#(\d{1,3})\b")
+UNKNOWN = "(unknown)"
+
+
+def build_dag(
+    rows: Sequence[tuple[str, Sequence[int]]], question: str, most: int
+) -> tuple[list[SubQuestion], list[str]]:
+    """Sub-questions in the order given, without bad references and cycles, and what was wrong with them in words.
+
+    A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. A cycle is cut
+    at the earliest sub-question of it, which then does without the answers that are not there yet. What looks like a
+    reference but stands in the user's question (a number on a shirt) is none.
+
+    Args:
+        rows: Text and dependencies, by number from 1, of each sub-question.
+        question: The user's question.
+        most: Further ones are left out.
+    """
+    literal = set(_REFERENCE.findall(question))
+    numbers = {old: new for new, old in enumerate([n for n, (text, _) in enumerate(rows, 1) if plain(text)][:most], 1)}
+    plan, problems = [], []
+    if left_out := sum(bool(plain(text)) for text, _ in rows) - len(numbers):
+        problems.append(f"{left_out} more sub-questions were left out")
+    for old, number in numbers.items():
+        text, declared = plain(rows[old - 1][0]), rows[old - 1][1]
+        wanted = dict.fromkeys([*declared, *(int(ref) for ref in _REFERENCE.findall(text) if ref not in literal)])
+        meant: dict[int, int] = {}
+        for ref in wanted:
+            to = numbers.get(ref, 0)
+            if to in (0, number):
+                to = number - 1
+                instead = f"taken to mean {to}" if to else "dropped"
+                problems.append(f"sub-question {number} can't depend on {ref}: {instead}")
+            meant[ref] = to
+
+        def renumber(match: re.Match[str], meant: Mapping[int, int] = meant) -> str:
+            to = meant.get(int(match[1]))
+            return match[0] if to is None or match[1] in literal else (f"#{to}" if to else "")
+
+        depends_on = list(dict.fromkeys(to for to in meant.values() if to))
+        plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, text)), depends_on))
+    return _waves(plan, problems), problems
+
+
+def _sub_question(number: int, question: str, depends_on: list[int]) -> SubQuestion:
+    return SubQuestion(
+        number=number,
+        question=question,
+        depends_on=depends_on,
+        rewritten="",
+        pairs=[],
+        answer="",
+        answer_from="",
+        probability=None,
+        wave=0,
+    )
+
+
+def _waves(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
+    """The plan with waves: each sub-question comes after all that it depends on."""
+    wave_of: dict[int, int] = {}
+    done: dict[int, SubQuestion] = {}
+    wave = 1
+    while len(done) < len(plan):
+        waiting = [item for item in plan if item["number"] not in done]
+        ready = [item for item in waiting if all(ref in wave_of for ref in item["depends_on"])]
+        if not ready:
+            first = waiting[0]
+            cut = [ref for ref in first["depends_on"] if ref not in wave_of]
+            problems.append(f"a cycle was cut: sub-question {first['number']} does without {', '.join(map(str, cut))}")
+            gone = {str(ref) for ref in cut}
+            text = _REFERENCE.sub(lambda match, gone=gone: "" if match[1] in gone else match[0], first["question"])  # type: ignore[misc]
+            kept = [ref for ref in first["depends_on"] if ref in wave_of]
+            ready = [{**first, "question": plain(text), "depends_on": kept}]
+        for item in ready:
+            done[item["number"]] = {**item, "wave": wave}
+        wave_of.update((item["number"], wave) for item in ready)
+        wave += 1
+    return [done[item["number"]] for item in plan]
+
+
+def in_wave(plan: Sequence[SubQuestion], wave: int) -> list[SubQuestion]:
+    """The sub-questions of a wave."""
+    return [item for item in plan if item["wave"] == wave]
+
+
+def referred(item: SubQuestion) -> set[int]:
+    """The sub-questions whose answers have a place of their own in the text: `#1`."""
+    return {int(ref) for ref in _REFERENCE.findall(item["question"])} & set(item["depends_on"])
+
+
+def fill_references(item: SubQuestion, answers: Mapping[int, str]) -> str:
+    """The text with answers in the places of `#1`, `#2`, ... that the sub-question depends on."""
+
+    def answer(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return (answers.get(number) or UNKNOWN) if number in item["depends_on"] else match[0]
+
+    return _REFERENCE.sub(answer, item["question"])

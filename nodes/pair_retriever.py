@@ -1,0 +1,61 @@
+"""Pair retriever: the nearest pairs of each sub-question (CompactRAG, Secs. 3.1 and 3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from nodes.context import CompactContext
+from nodes.dag import in_wave
+from nodes.pairs import open_run_pairs, pair_reference
+from nodes.search import search_call
+from nodes.state import CompactState, Node
+from nodes.steps import step
+
+__all__ = ["pair_retriever"]
+
+
+def pair_retriever() -> Node:
+    """A node that searches the knowledge base for all sub-questions of the current wave at once.
+
+    With passages given in the input, only pairs that were read from those are searched.
+    """
+
+    async def pair_retriever(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: CompactContext = runtime.context
+        wave = in_wave(state["plan"], state["wave"])
+        within = set(state["given"]) or None
+        started, clock = time.time(), time.perf_counter()
+        hits = await asyncio.to_thread(
+            lambda: open_run_pairs(state).search_many([item["rewritten"] for item in wave], context.top_k, within)
+        )
+        seconds = time.perf_counter() - clock
+        found = {
+            item["number"]: [pair_reference(pair, score) for pair, score in row]
+            for item, row in zip(wave, hits, strict=True)
+        }
+        steps = [
+            step(
+                f"root/{item['number']}/pairs",
+                "retrieve",
+                "retriever",
+                parent=f"root/{item['number']}",
+                question=item["rewritten"],
+                answer="\n".join(ref["preview"] for ref in found[item["number"]]),
+                evidence=list(dict.fromkeys(ref["passage"] for ref in found[item["number"]])),
+                searches=1,
+            )
+            for item in wave
+        ]
+        return {
+            "plan": [{**item, "pairs": found.get(item["number"], item["pairs"])} for item in state["plan"]],
+            "trajectory": steps,
+            "ledger": [
+                search_call(row["id"], context.method, "retriever", started, seconds, row["evidence"]) for row in steps
+            ],
+        }
+
+    return pair_retriever

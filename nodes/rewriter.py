@@ -1,0 +1,77 @@
+"""Rewriter: put the answers that a sub-question needs into its text, by a small local model (CompactRAG, 3.2.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from inference.checkpoints import open_rewriter
+from inference.rewriter import rewrite_questions
+from inference.settings import get_settings
+from nodes.context import CompactContext
+from nodes.dag import fill_references, in_wave, referred
+from nodes.rendering import plain
+from nodes.state import CompactState, Node, SubQuestion
+from nodes.steps import step
+
+__all__ = ["rewriter"]
+
+_NUMBER_SIGN = "\N{FULLWIDTH NUMBER SIGN}"
+
+
+def rewriter() -> Node:
+    """A node that rewrites the sub-questions of the current wave.
+
+    An answer takes the place of its reference (`#1`); where there is none, the trained rewriter finds the words that
+    stand for it ("this film", "her"). Of several answers each is put in after the other. Nothing is rewritten with an
+    answer that was not found, or that the text already names. The ablations append the answers, or do nothing.
+    """
+
+    async def rewriter(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: CompactContext = runtime.context
+        wave = in_wave(state["plan"], state["wave"])
+        answers = {item["number"]: item["answer"] for item in state["plan"]}
+        if "extractor" in context.ablate:
+            texts = [item["question"] for item in wave]
+        elif "rewriter" in context.ablate:
+            texts = [" ".join([i["question"], *filter(None, (answers[n] for n in i["depends_on"]))]) for i in wave]
+        else:
+            texts = await asyncio.to_thread(_rewrite, wave, answers)
+        by_number = dict(zip([item["number"] for item in wave], texts, strict=True))
+        steps = [
+            step(
+                f"root/{item['number']}",
+                "decompose",
+                "rewriter",
+                question=item["question"],
+                answer=by_number[item["number"]] if by_number[item["number"]] != item["question"] else "",
+            )
+            for item in wave
+        ]
+        plan = [{**item, "rewritten": by_number.get(item["number"], item["rewritten"])} for item in state["plan"]]
+        return {"plan": plan, "trajectory": steps}
+
+    return rewriter
+
+
+def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
+    texts = [fill_references(item, answers) for item in wave]
+    missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in referred(item)] for item in wave]
+    for place in range(max(map(len, missing), default=0)):
+        rows = [row for row, names in enumerate(missing) if place < len(names)]
+        rows = [row for row in rows if missing[row][place].casefold() not in texts[row].casefold()]
+        for row, text in zip(rows, _put_in([(texts[row], missing[row][place]) for row in rows]), strict=True):
+            texts[row] = plain(text) or texts[row]
+    return texts
+
+
+def _put_in(items: list[tuple[str, str]]) -> list[str]:
+    """Each answer in its sub-question, by our rewriter or by the checkpoint that the settings name."""
+    folder = get_settings().rewriter
+    if folder:
+        return open_rewriter(folder).rewrite(items)
+    # What still looks like a reference is a number of the question's own, and the rewriter must not take it for one.
+    hidden = [(question.replace("#", _NUMBER_SIGN), answer) for question, answer in items]
+    return [text.replace(_NUMBER_SIGN, "#") for text in rewrite_questions(hidden)]

@@ -1,0 +1,116 @@
+"""The dependency graph of sub-questions: whatever a model writes, it ends up acyclic and in order."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nodes.dag import build_dag, fill_references, in_wave, referred
+
+QUESTION = "Where was the director of Alpha born?"
+
+
+def dag(*rows, question=QUESTION, most=8):
+    return build_dag(rows, question, most)
+
+
+def shape(plan):
+    return [(item["question"], item["depends_on"], item["wave"]) for item in plan]
+
+
+def test_independent_sub_questions_share_a_wave_and_dependent_ones_follow():
+    plan, problems = dag(
+        ("Who directed Alpha?", []), ("Who wrote Beta?", []), ("When was #1 born?", []), ("Did #3 know #2?", [2])
+    )
+    assert [item["wave"] for item in plan] == [1, 1, 2, 3]
+    assert [item["depends_on"] for item in plan] == [[], [], [1], [2, 3]]
+    assert problems == []
+    assert [item["number"] for item in in_wave(plan, 1)] == [1, 2]
+
+
+def test_a_later_sub_question_may_be_depended_on_as_long_as_there_is_no_cycle():
+    plan, problems = dag(("Where was #2 born?", []), ("Who directed Alpha?", []))
+    assert shape(plan) == [("Where was #2 born?", [2], 2), ("Who directed Alpha?", [], 1)]
+    assert problems == []
+
+
+@pytest.mark.parametrize("bad", [9, 0, -1, 2])
+def test_a_reference_to_nothing_or_to_itself_means_the_one_before(bad):
+    plan, problems = dag(("Who directed Alpha?", []), ("Where was this person born?", [bad]))
+    assert plan[1]["depends_on"] == [1]
+    assert problems == [f"sub-question 2 can't depend on {bad}: taken to mean 1"]
+
+
+def test_a_bad_reference_in_the_text_is_put_right_too():
+    plan, _ = dag(("Who directed Alpha?", []), ("Where was #7 born?", []))
+    assert shape(plan)[1] == ("Where was #1 born?", [1], 2)
+
+
+def test_the_first_has_none_before_it():
+    plan, problems = dag(("Where was #4 born?", [4]), ("Who?", []))
+    assert shape(plan)[0] == ("Where was born?", [], 1)
+    assert problems == ["sub-question 1 can't depend on 4: dropped"]
+
+
+def test_a_cycle_is_cut_at_its_earliest_sub_question():
+    plan, problems = dag(("Who knew #3?", []), ("Who knew #1?", []), ("Who knew #2?", []), ("Who knew #3?", []))
+    assert shape(plan) == [
+        ("Who knew ?", [], 1), ("Who knew #1?", [1], 2), ("Who knew #2?", [2], 3), ("Who knew #3?", [3], 4),
+    ]  # fmt: skip
+    assert problems == ["a cycle was cut: sub-question 1 does without 3"]
+
+
+def test_cutting_a_cycle_keeps_the_dependencies_outside_it():
+    plan, _ = dag(("Who?", []), ("What of #1 and #3?", []), ("What of #2?", []))
+    assert shape(plan)[1] == ("What of #1 and ?", [1], 2)
+
+
+def test_blank_sub_questions_go_and_the_others_are_numbered_anew():
+    plan, _ = dag(("Who directed Alpha?", []), ("  ", []), ("Where was #1 born?", [1]), ("How old is #3's town?", [3]))
+    assert [item["number"] for item in plan] == [1, 2, 3]
+    assert shape(plan)[2] == ("How old is #2's town?", [2], 3)
+
+
+def test_too_many_are_cut_and_it_is_said():
+    plan, problems = dag(*[(f"Who is number {n}?", []) for n in range(5)], most=3)
+    assert len(plan) == 3
+    assert problems == ["2 more sub-questions were left out"]
+
+
+def test_a_number_sign_of_the_user_s_question_is_no_reference():
+    plan, problems = dag(("Who wore #23 for Chicago?", []), ("Where was #1 born?", []), question="Where was #23 born?")
+    assert shape(plan) == [("Who wore #23 for Chicago?", [], 1), ("Where was #1 born?", [1], 2)]
+    assert problems == []
+
+
+def test_nothing_in_nothing_out():
+    assert dag() == ([], [])
+    assert dag(("", [1]))[0] == []
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_any_graph_comes_out_acyclic_with_dependencies_in_earlier_waves(seed):
+    chance = random.Random(seed)
+    size = chance.randint(1, 8)
+    rows = [
+        (
+            f"Sub-question {n}" + "".join(f" #{chance.randint(0, 10)}" for _ in range(chance.randint(0, 2))),
+            [chance.randint(-1, 10) for _ in range(chance.randint(0, 3))],
+        )
+        for n in range(size)
+    ]
+    plan, _ = dag(*rows)
+    waves = {item["number"]: item["wave"] for item in plan}
+    assert sorted(waves) == list(range(1, size + 1))
+    assert set(waves.values()) == set(range(1, max(waves.values()) + 1))
+    for item in plan:
+        assert all(waves[ref] < item["wave"] for ref in item["depends_on"])
+        assert referred(item) <= set(item["depends_on"])
+
+
+def test_answers_take_the_places_of_their_references():
+    plan, _ = dag(("Who?", []), ("What?", []), ("Did #2 know #1, and #1 #2?", []))
+    assert fill_references(plan[2], {1: "Ann", 2: "Bob"}) == "Did Bob know Ann, and Ann Bob?"
+    assert fill_references(plan[2], {1: "", 2: r"\1"}) == r"Did \1 know (unknown), and (unknown) \1?"
+    assert referred(plan[2]) == {1, 2}
