@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import hopgraph
-from stores.passages import Passage, read_passages
+from hopgraph.demo import QUESTION
+from nodes.verbatim_checker import verbatim
+from stores.passages import Passage, content_id, read_passages
 
 FOLDER = Path(hopgraph.__file__).parent / "data" / "demo"
 
@@ -61,3 +63,20 @@ def test_types_and_notes_are_there(questions: list[dict]) -> None:
     notes = (FOLDER / "README.md").read_text("utf-8")
     for name in ("2WikiMultiHopQA", "Apache-2.0", "Attribution-ShareAlike", "Wikipedia"):
         assert name in notes
+
+
+def test_the_bundled_knowledge_base_was_read_from_these_passages_and_its_answers_stand_in_them(
+    passages: dict[str, Passage], questions: list[dict]
+) -> None:
+    rows = [json.loads(line) for line in (FOLDER / "pairs.jsonl").read_text("utf-8").splitlines()]
+    assert len({row["passage"] for row in rows}) == len(rows) <= 40
+    gold = next(question["gold_ids"] for question in questions if question["id"] == QUESTION)
+    assert set(gold) <= {row["passage"] for row in rows}
+    for row in rows:
+        passage = passages[row["passage"]]
+        assert row["content"] == content_id(passage.title, passage.text)
+        assert row["model"]
+        assert row["cause"] or row["completion_tokens"] > 0
+        for pair in row["pairs"]:
+            assert verbatim(pair["answer"], [passage.text, passage.title]), pair
+    assert sum(len(row["pairs"]) for row in rows) > len(rows)
