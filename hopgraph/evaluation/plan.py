@@ -159,6 +159,8 @@ def identity(
         "HOPGRAPH_LLM_EXTRA": digest(settings.llm_extra) if settings.llm_extra else None,
         "HOPGRAPH_LLM_CONTEXT": settings.llm_context,
         "HOPGRAPH_EXEMPLARS": own_exemplars,
+        "HOPGRAPH_EXTRACTOR": str(settings.extractor) if settings.extractor else None,
+        "HOPGRAPH_REWRITER": str(settings.rewriter) if settings.rewriter else None,
         "variants": {
             variant.name: {
                 "method": variant.method,

@@ -67,7 +67,7 @@ async def check(
     found = await asyncio.to_thread(
         lambda: identity(variants, questions, dataset=dataset, contexts=contexts, index=index, models=models)
     )
-    return {**found, "gold": gold}
+    return {**found, "gold": gold, "knowledge_base": await asyncio.to_thread(_knowledge_base, variants)}
 
 
 def _index(variants: Sequence[Variant]) -> dict[str, str] | None:
@@ -75,6 +75,15 @@ def _index(variants: Sequence[Variant]) -> dict[str, str] | None:
 
     searching = [variant for variant in variants if variant.method != "no_retrieval"]
     return dict(index_ref(searching[0].context.index)) if searching else None  # type: ignore[arg-type]
+
+
+def _knowledge_base(variants: Sequence[Variant]) -> dict[str, Any] | None:
+    """Which knowledge base is searched, and how far it was read, if a method needs one."""
+    from nodes.pairs import pairs_ref
+    from nodes.passages import index_ref
+
+    reading = [variant for variant in variants if variant.context.knowledge_base]
+    return dict(pairs_ref(index_ref(reading[0].context.index))) if reading else None
 
 
 def _gold_by(index: Mapping[str, str] | None, questions: Sequence[Question]) -> str:
