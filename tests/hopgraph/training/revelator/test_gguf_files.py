@@ -46,7 +46,7 @@ def adapter(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "lora_" in name:
-                parameter.mul_(0.4)
+                parameter.mul_(0.7)
     folder = tmp_path_factory.mktemp("adapter")
     model.save_pretrained(folder)
     return folder
@@ -60,8 +60,7 @@ def serve(weights: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         monkeypatch.setenv("HOPGRAPH_EMBEDDED_CONTEXT", "2048")
         monkeypatch.setenv("HOPGRAPH_EMBEDDED_PARALLEL", "1")
         monkeypatch.setenv("HOPGRAPH_EMBEDDED_IDLE", "1")
-        if lora:
-            monkeypatch.setenv("HOPGRAPH_EMBEDDED_LORA", str(lora))
+        monkeypatch.setenv("HOPGRAPH_EMBEDDED_LORA", str(lora or ""))
         get_settings.cache_clear()
         servers.append(ensure_server(str(weights)))
         return servers[-1]
@@ -85,6 +84,11 @@ def logprobs_of(model: Any, prompt: list[int], said: list[int]) -> list[float]:
     return [float(logits[len(prompt) - 1 + place, token]) for place, token in enumerate(said)]
 
 
+def distance(one: list[float], other: list[float]) -> float:
+    """Mean absolute difference."""
+    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
+
+
 def test_the_converted_model_has_the_tokens_that_llama_cpp_has(base, serve):
     from transformers import AutoTokenizer
 
@@ -103,13 +107,15 @@ def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter
     prompt = AutoTokenizer.from_pretrained(base).apply_chat_template(
         MESSAGES, add_generation_prompt=True, return_dict=True
     )["input_ids"]
-    plain = first_tokens(serve(), 12)
-    adapted = first_tokens(serve(write_lora(adapter, base, tmp_path / "adapter.gguf")), 12)
-    assert [token for token, _ in plain] != [token for token, _ in adapted]
+    said = first_tokens(serve(write_lora(adapter, base, tmp_path / "adapter.gguf")), 12)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    for said, of in ((plain, model), (adapted, peft.PeftModel.from_pretrained(model, adapter))):
-        there = logprobs_of(of, prompt, [token for token, _ in said])
-        assert [logprob for _, logprob in said] == pytest.approx(there, abs=0.25)
+    without = logprobs_of(model, prompt, [token for token, _ in said])
+    there = logprobs_of(peft.PeftModel.from_pretrained(model, adapter), prompt, [token for token, _ in said])
+    here = [logprob for _, logprob in said]
+    # Activations are quantized here and not there. Rows out of place would be as far off as no adapter at all.
+    assert 2 * distance(here, there) < distance(here, without)
+    plain = first_tokens(serve(None), 12)
+    assert distance([logprob for _, logprob in plain], logprobs_of(model, prompt, [token for token, _ in plain])) < 0.1
 
 
 def test_an_architecture_that_is_not_known_is_named(adapter, tmp_path):
