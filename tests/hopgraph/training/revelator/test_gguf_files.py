@@ -118,6 +118,31 @@ def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter
     assert distance([logprob for _, logprob in plain], logprobs_of(model, prompt, [token for token, _ in plain])) < 0.1
 
 
+def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_stop(base, data, tmp_path, capsys):
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    from hopgraph.training.revelator.build import main as build
+    from hopgraph.training.revelator.train import main
+
+    small = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    folder, examples = tmp_path / "small", tmp_path / "built/train.jsonl"
+    LlamaForCausalLM(LlamaConfig(vocab_size=49152, num_key_value_heads=2, **small)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    build(["--data", str(data), "--to", str(examples.parent), "--limit", "8"])
+    capsys.readouterr()
+    command = ["--base", str(folder), "--examples", str(examples), "--to", str(tmp_path), "--batch", "4"]
+    assert main([*command, "--minutes", "0.0001"]) == 0
+    stopped = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (stopped["finished"], stopped["steps"]) == (False, 1)
+    assert not (tmp_path / "adapter.gguf").exists()
+    assert main(command) == 0
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert facts["finished"]
+    assert facts["steps"] == facts["of"] > 1
+    assert (tmp_path / "adapter/adapter_model.safetensors").stat().st_size > 0
+    assert (tmp_path / "adapter.gguf").read_bytes()[:4] == b"GGUF"
+
+
 def test_an_architecture_that_is_not_known_is_named(adapter, tmp_path):
     from hopgraph.training.revelator.gguf_files import write_lora
     from inference.errors import InputError
