@@ -144,7 +144,6 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
         "seconds": round(time.perf_counter() - started, 1),
         "device": "cuda" if gpu else "cpu",
         "dtype": "bfloat16" if half else "float32",
-        "tokens": int(getattr(state, "num_input_tokens_seen", 0)) or None,
         "mean_loss": round(outcome.training_loss, 4),
     }
 
