@@ -17,7 +17,7 @@ from inference.heads import Array, Trunk, untrained_layers, whole_words
 
 __all__ = ["SCHEDULE", "SpanModel", "spans_of_pieces", "train"]
 
-SCHEDULE = Schedule(epochs=1.5, batch=16)
+SCHEDULE = Schedule(epochs=2, batch=16)
 
 
 class SpanModel(nn.Module):

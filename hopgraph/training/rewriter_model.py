@@ -17,7 +17,7 @@ from inference.rewriter import FORMS, allowed_spans
 
 __all__ = ["SCHEDULE", "EditModel", "train"]
 
-SCHEDULE = Schedule(epochs=2)
+SCHEDULE = Schedule(epochs=3)
 
 
 class EditModel(nn.Module):
