@@ -11,6 +11,7 @@ from langgraph.constants import TASKS
 from hopgraph.methods import load
 from hopgraph.results import Result, result_of
 from hopgraph.run import Thread, read_thread
+from nodes.model import unpack_prompt
 from nodes.state import SentenceRef
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> Record:
         for _, channel, value in checkpoint.pending_writes or []:
             if channel == _RETURN and isinstance(value, dict) and "prompt" in value:
                 call = cast("Call", value["call"])
-                prompt = [(str(role), str(text)) for role, text in value["prompt"]]
-                exchanges[call["id"]] = Exchange(call, prompt, str(value["text"]))
+                exchanges[call["id"]] = Exchange(call, _prompt(value["prompt"]), str(value["text"]))
             elif channel == TASKS:
                 started.append(value.node)
             elif channel.startswith(_BRANCH) and channel.removeprefix(_BRANCH) not in started:
@@ -83,3 +83,10 @@ async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> Record:
         exchanges=sorted(exchanges.values(), key=lambda exchange: exchange.call["started"]),
         visits=dict(visits),
     )
+
+
+def _prompt(packed: bytes) -> list[tuple[str, str]]:
+    try:
+        return unpack_prompt(packed)
+    except ValueError:
+        return []

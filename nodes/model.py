@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -30,11 +32,22 @@ from nodes.context import Context
 from nodes.rendering import quoted
 from prompts.loader import Prompt, load_prompt
 
-__all__ = ["Asked", "ask_model", "open_endpoint", "output_schema", "place", "thread_id"]
+__all__ = [
+    "Asked",
+    "ask_model",
+    "open_endpoint",
+    "output_schema",
+    "pack_prompt",
+    "place",
+    "thread_id",
+    "unpack_prompt",
+]
 
 Output = TypeVar("Output", bound=BaseModel)
 _ASCII_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _QUOTED_REPLY = 2000
+_LONGEST_PROMPT = 50_000_000
+"""Bytes."""
 _REPAIR = "shared/repair"
 _ALTERNATIVES = 10
 """Tokens that are asked for at each place where the probability of one word against another is wanted."""
@@ -64,8 +77,8 @@ class _Raw(TypedDict):
     finish_reason: str
     call: Call
     logprobs: list[float]
-    prompt: list[list[str]]
-    """The messages, role and text: a checkpoint shows what was asked, too."""
+    prompt: bytes
+    """What was asked, for looking at the run later: see `unpack_prompt`."""
     probability: float | None
 
 
@@ -320,9 +333,33 @@ async def _send(request: _Request) -> _Raw:
         finish_reason=reply.finish_reason,
         call=call,
         logprobs=[token.logprob for token in scored],
-        prompt=[[message.role, message.content] for message in request.messages],
+        prompt=pack_prompt(request.messages),
         probability=true_probability(reply.text, reply.tokens, request.score) if request.binary else None,
     )
+
+
+def pack_prompt(messages: Sequence[Message]) -> bytes:
+    """Messages as a checkpoint keeps them: small, since they have passages in them."""
+    return zlib.compress(json.dumps([[message.role, message.content] for message in messages]).encode())
+
+
+def unpack_prompt(packed: bytes) -> list[tuple[str, str]]:
+    """Role and text of each message; what a checkpoint that is not ours has in their place is not unpacked.
+
+    Raises:
+        ValueError: It is no packed prompt, or an absurdly long one.
+    """
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(packed, _LONGEST_PROMPT)
+    except (zlib.error, TypeError) as error:
+        raise ValueError(str(error)) from None
+    if unpacking.unconsumed_tail:
+        raise ValueError("too long")
+    try:
+        return [(str(role), str(content)) for role, content in json.loads(text)]
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
 
 
 _ask: Callable[[_Request], Awaitable[_Raw]] = task(_send, name="model call")  # type: ignore[call-overload]
