@@ -77,7 +77,7 @@ train-revelator: setup
 
 # The pictures of the documentation.
 drawings: dev
-	for method in prunerag parrag; do $(BIN)/hopgraph graph $$method --png docs/$$method.png; done
+	for method in prism prunerag parrag hanrag compactrag; do $(BIN)/hopgraph graph $$method --png docs/$$method.png; done
 
 # Pins everything, with hashes; needs uv (pip install uv).
 lock:
