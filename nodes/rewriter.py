@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from inference.checkpoints import open_rewriter
-from inference.rewriter import rewrite_questions
+from inference.rewriter import rewrite_with_answers
 from inference.settings import get_settings
 from nodes.context import CompactContext
 from nodes.dag import fill_references, in_wave, referred
@@ -25,8 +25,9 @@ def rewriter() -> Node:
     """A node that rewrites the sub-questions of the current wave.
 
     An answer takes the place of its reference (`#1`); where there is none, the trained rewriter finds the words that
-    stand for it ("this film", "her"). Of several answers each is put in after the other. Nothing is rewritten with an
-    answer that was not found, or that the text already names. The ablations append the answers, or do nothing.
+    stand for it ("this film", "her"). Of several answers each is put in after the other, and none replaces one before
+    it. Nothing is rewritten with an answer that was not found, or that the text already names. The ablations append the
+    answers, or do nothing.
     """
 
     async def rewriter(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -57,21 +58,25 @@ def rewriter() -> Node:
 
 
 def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
+    """Sub-questions with the answers that they need and do not name, by our rewriter or the settings' checkpoint."""
     texts = [fill_references(item, answers) for item in wave]
     missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in referred(item)] for item in wave]
+    folder = get_settings().rewriter
+    if not folder:
+        return [_put_in(text, names) for text, names in zip(texts, missing, strict=True)]
     for place in range(max(map(len, missing), default=0)):
         rows = [row for row, names in enumerate(missing) if place < len(names)]
         rows = [row for row in rows if missing[row][place].casefold() not in texts[row].casefold()]
-        for row, text in zip(rows, _put_in([(texts[row], missing[row][place]) for row in rows]), strict=True):
+        rewritten = open_rewriter(folder).rewrite([(texts[row], missing[row][place]) for row in rows])
+        for row, text in zip(rows, rewritten, strict=True):
             texts[row] = plain(text) or texts[row]
     return texts
 
 
-def _put_in(items: list[tuple[str, str]]) -> list[str]:
-    """Each answer in its sub-question, by our rewriter or by the checkpoint that the settings name."""
-    folder = get_settings().rewriter
-    if folder:
-        return open_rewriter(folder).rewrite(items)
+def _put_in(question: str, answers: list[str]) -> str:
+    names = [answer for answer in answers if answer.casefold() not in question.casefold()]
+    if not names:
+        return question
     # What still looks like a reference is a number of the question's own, and the rewriter must not take it for one.
-    hidden = [(question.replace("#", _NUMBER_SIGN), answer) for question, answer in items]
-    return [text.replace(_NUMBER_SIGN, "#") for text in rewrite_questions(hidden)]
+    text = rewrite_with_answers(question.replace("#", _NUMBER_SIGN), names).replace(_NUMBER_SIGN, "#")
+    return plain(text) or question

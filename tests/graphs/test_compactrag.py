@@ -264,11 +264,20 @@ async def test_the_extractor_reads_the_rewritten_question_and_the_pairs(model, b
 
 async def test_an_answer_that_the_sub_question_names_already_is_not_put_in_again(model, base, monkeypatch):
     asked = []
-    monkeypatch.setattr("nodes.rewriter.rewrite_questions", lambda items: asked.extend(items) or [q for q, _ in items])
+    monkeypatch.setattr("nodes.rewriter.rewrite_with_answers", lambda question, names: asked.extend(names) or question)
     model(play(plan((WHO,), ("Where was Ann Lee born?", 1))))
     state = await run()
     assert asked == []
     assert state["plan"][1]["rewritten"] == "Where was Ann Lee born?"
+
+
+async def test_of_two_answers_that_a_sub_question_needs_neither_is_lost(model, base):
+    model(play(plan((WHO,), ("Who composed the opera The Blue Tower?",), ("Are they of the same country?", 1, 2))))
+    state = await run()
+    first, second, both = state["plan"]
+    assert (first["answer"], second["answer"]) == ("Ann Lee", "Bob Ray")
+    assert "Ann Lee" in both["rewritten"]
+    assert "Bob Ray" in both["rewritten"]
 
 
 async def test_top_k_pairs_are_retrieved(model, base):
