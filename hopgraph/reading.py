@@ -231,7 +231,8 @@ async def _read_passage(run: _Run, key: str) -> Reading:
     begun = await run.saver.aget_tuple(config) is not None
     if begun:
         snapshot = await run.graph.aget_state(config)
-        state = {} if snapshot.next else snapshot.values
+        # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
+        state = {} if snapshot.tasks else snapshot.values
     if not state:
         given = None if begun else {"passage": key}
         # `sync`: a reply is on disk before the next call goes out.
