@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["mentioned", "render_trace"]
 
-_GOOD = frozenset({"accepted", "answered", "relevant", "true", "sufficient"})
+_GOOD = frozenset({"accepted", "answered", "relevant", "sufficient"})
 
 
 def mentioned(record: Record) -> set[str]:
