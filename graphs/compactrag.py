@@ -9,9 +9,9 @@ from langgraph.graph import END, START, StateGraph
 from nodes.answer_extractor import answer_extractor
 from nodes.context import CompactContext
 from nodes.dag import in_wave
-from nodes.generator import generator
+from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.pair_collector import Synthesis, pair_blocks, pair_collector, resolved
+from nodes.pair_collector import pair_blocks, pair_collector, resolved
 from nodes.pair_retriever import pair_retriever
 from nodes.question_decomposer import question_decomposer
 from nodes.rewriter import rewriter
@@ -33,7 +33,7 @@ builder.add_node("retriever", pair_retriever())
 builder.add_node("extractor", answer_extractor())
 builder.add_node("collector", pair_collector())
 builder.add_node(
-    "generator", generator("compactrag/synthesizer", blocks=pair_blocks, values=resolved, output=Synthesis)
+    "generator", generator("compactrag/synthesizer", blocks=pair_blocks, values=resolved, output=ReasonedAnswer)
 )
 
 AFTER_WAVE: dict[Hashable, str] = {"next wave": "rewriter", "all resolved": "collector"}

@@ -17,6 +17,9 @@ __all__ = ["METHODS", "READERS", "check_method", "context_class", "load"]
 METHODS = {
     "no_retrieval": "the model alone, without a search",
     "standard_rag": "one search, one answer",
+    "self_ask": "Self-Ask: follow-up questions, each looked up and answered",
+    "ircot": "IRCoT: a search after every sentence of a chain of thought",
+    "iter_retgen": "Iter-RetGen: each search goes out from the answer before it",
     "prunerag": "PruneRAG: a decomposition tree, pruned by answer confidence",
     "hanrag": "HANRAG: a router to four paths, with noise-resistant retrieval",
     "parrag": "PAR-RAG: a plan whose every step is acted on and reviewed",

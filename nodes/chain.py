@@ -1,4 +1,4 @@
-"""The chain of questions that ANRAG answered: written down for prompts, and the evidence it rests on (HANRAG)."""
+"""A chain of questions and answers: written down for prompts, and the evidence it rests on (HANRAG, Self-Ask)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodes.state import AnragInput, HanState, Hop, PassageRef
 __all__ = ["chain_blocks", "chain_evidence", "hop_id", "next_hop", "send_hop", "written"]
 
 
-def next_hop(state: HanState) -> int:
+def next_hop(state: Any) -> int:
     """Number of the hop after those of the chain, from 1."""
     return len(state["chain"]) + 1
 
@@ -41,7 +41,7 @@ async def chain_blocks(state: HanState, context: Any) -> list[str]:
     return written(state["chain"])
 
 
-def chain_evidence(state: HanState) -> list[PassageRef]:
+def chain_evidence(state: Any) -> list[PassageRef]:
     """The passages that the answers were taken from, in the order of the chain."""
     kept: dict[str, PassageRef] = {}
     for hop in state["chain"]:

@@ -14,6 +14,8 @@ __all__ = [
     "CompactContext",
     "Context",
     "HanContext",
+    "IrcotContext",
+    "IterRetGenContext",
     "JudgeContext",
     "NoRetrievalContext",
     "ParContext",
@@ -21,6 +23,7 @@ __all__ = [
     "PruneContext",
     "ReaderContext",
     "Retriever",
+    "SelfAskContext",
     "StandardRagContext",
 ]
 
@@ -155,6 +158,46 @@ class StandardRagContext(Context):
     method = "standard_rag"
 
     prompt_answer: str | None = _prompt("standard_rag/answer", "generator")
+
+
+class SelfAskContext(Context):
+    """Self-Ask: follow-up questions, one after the other."""
+
+    method = "self_ask"
+
+    max_follow_ups: int = Field(
+        default=5, ge=0, le=20, title="Follow-ups", description="Follow-up questions at most; then it has to answer."
+    )
+    prompt_asker: str | None = _prompt("self_ask/asker", "asker")
+    prompt_intermediate: str | None = _prompt("self_ask/intermediate", "generator")
+
+
+class IterRetGenContext(Context):
+    """Iter-RetGen: each iteration searches with what the one before wrote."""
+
+    method = "iter_retgen"
+    paper_retriever = "dense"
+
+    iterations: int = Field(
+        default=4, ge=1, le=10, title="Iterations", description="Searches, each with an answer from what it found (T)."
+    )
+    prompt_draft: str | None = _prompt("iter_retgen/draft", "drafter")
+
+
+class IrcotContext(Context):
+    """IRCoT: a search after every sentence of a chain of thought."""
+
+    method = "ircot"
+    paper_retriever = "sparse"
+
+    max_steps: int = Field(
+        default=8, ge=1, le=20, title="Steps", description="Sentences of the chain of thought at most."
+    )
+    max_passages: int = Field(
+        default=15, ge=1, le=100, title="Passages", description="Passages kept over all searches, the first ones found."
+    )
+    prompt_thought: str | None = _prompt("ircot/thought", "reasoner")
+    prompt_answer: str | None = _prompt("ircot/answer", "generator")
 
 
 class PruneContext(Context):

@@ -15,7 +15,15 @@ from nodes.rendering import passage_block, plain, quoted, sentence_block
 from nodes.state import Node, PassageRef, RunError, SentenceRef, State, Status
 from nodes.steps import step
 
-__all__ = ["ABSTENTIONS", "Answer", "generator", "is_abstention", "passages_or_sentences", "read_answer"]
+__all__ = [
+    "ABSTENTIONS",
+    "Answer",
+    "ReasonedAnswer",
+    "generator",
+    "is_abstention",
+    "passages_or_sentences",
+    "read_answer",
+]
 
 ABSTENTIONS = frozenset(
     {
@@ -38,6 +46,13 @@ ABSTENTIONS = frozenset(
 class Answer(BaseModel):
     """Output of the generator."""
 
+    answer: str = Field(max_length=200)
+
+
+class ReasonedAnswer(BaseModel):
+    """Output of a generator that reasons first."""
+
+    thought: str = Field(max_length=800)
     answer: str = Field(max_length=200)
 
 

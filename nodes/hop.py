@@ -1,4 +1,4 @@
-"""The last step of ANRAG, an answer from the relevant passages (HANRAG, Alg. 1), and the answer that is one such."""
+"""An answer to one question of a chain from its own passages (HANRAG, Alg. 1; Self-Ask); one that is the whole."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from nodes.generator import Answer, is_abstention
 from nodes.model import ask_model
 from nodes.passages import fetch
 from nodes.rendering import passage_block, plain, quoted
-from nodes.state import AnragState, HanState, Hop, Node, PassageRef, RunError
+from nodes.state import HanState, Hop, Node, PassageRef, RunError
 from nodes.steps import step
 
 __all__ = ["conclude_hop", "hop_generator"]
 
 
 def hop_generator(prompt: str) -> Node:
-    """A node that answers ANRAG's question from the passages judged relevant, which ends the hop.
+    """A node that answers the hop's question from the passages judged relevant, which ends the hop.
 
-    If none is relevant, the top one is kept and the hop is flagged. If none was found, nothing is asked. An answer that
-    can't be read is none, and the hop says why.
+    If none is relevant, the top one is kept and the hop is flagged; where nothing is judged, all are. If none was
+    found, nothing is asked. An answer that can't be read is none, and the hop says why.
 
     Args:
         prompt: Name of the prompt; it is given `question` and `evidence`.
     """
 
-    async def generator(state: AnragState, runtime: Runtime[Any]) -> dict[str, Any]:
+    async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         kept, flagged = _kept(state)
         at = f"{state['at']}/generator"
         asked = None
@@ -76,7 +76,7 @@ def hop_generator(prompt: str) -> Node:
     return generator
 
 
-def _kept(state: AnragState) -> tuple[list[PassageRef], bool]:
+def _kept(state: Any) -> tuple[list[PassageRef], bool]:
     """The passages to answer from, best first, and whether that is the top one for want of a relevant one."""
     found = state["candidates"]
     judged = {row["id"]: row["relevant"] for row in state.get("judged", [])}

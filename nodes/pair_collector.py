@@ -6,21 +6,13 @@ from itertools import zip_longest
 from typing import Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
 
 from nodes.pairs import fetch_pairs
 from nodes.passages import fetch, reference
 from nodes.rendering import quoted
 from nodes.state import CompactState, Node, PairRef
 
-__all__ = ["Synthesis", "pair_blocks", "pair_collector", "resolved"]
-
-
-class Synthesis(BaseModel):
-    """Output of the synthesis: reasoning first."""
-
-    thought: str = Field(max_length=800)
-    answer: str = Field(max_length=200)
+__all__ = ["pair_blocks", "pair_collector", "resolved"]
 
 
 def pair_collector() -> Node:

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from nodes.context import Retriever
 from nodes.passages import fetch, interleave, reference
 from nodes.search import search
-from nodes.state import Node, State
+from nodes.state import Node, PassageRef, State
 from nodes.steps import step
 from stores.given import PREFIX
 
@@ -26,6 +26,7 @@ def retriever(
     limit: Callable[[Any], int] = lambda context: int(context.top_k),
     at: Callable[[Any], str] | None = None,
     ranks_given: bool = False,
+    grows: bool = False,
 ) -> Node:
     """A node that fills a pool of candidates: the passages given with the question, or what searches find.
 
@@ -40,6 +41,7 @@ def retriever(
         limit: Passages in the pool at most.
         at: Id of the step, where there is one query; by default steps are numbered.
         ranks_given: Search the passages given with the question, too, instead of taking all of them.
+        grows: Add what is found to the pool, up to its limit, instead of making a new one.
     """
 
     async def retriever(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -63,7 +65,10 @@ def retriever(
             )
             for (step_id, query), hits in zip(asked.items(), found.hits, strict=True)
         ]
-        return {into: interleave(found.hits)[: limit(context)], "trajectory": steps, "ledger": found.calls}
+        pool: dict[str, PassageRef] = {}
+        for ref in [*(state[into] if grows else []), *interleave(found.hits)]:
+            pool.setdefault(ref["id"], ref)
+        return {into: list(pool.values())[: limit(context)], "trajectory": steps, "ledger": found.calls}
 
     return retriever
 

@@ -1,4 +1,4 @@
-"""Router: which of four paths a question takes (HANRAG, Sec. 4.1)."""
+"""Router: which path a question takes (HANRAG, Sec. 4.1; the classifier of Adaptive-RAG)."""
 
 from __future__ import annotations
 

@@ -13,12 +13,14 @@ from inference.ledger import Call, merge_calls
 from inference.revelator import Route
 
 __all__ = [
+    "AdaptiveState",
     "AnragInput",
     "AnragOutput",
     "AnragState",
     "Attempt",
     "Branch",
     "CompactState",
+    "Complexity",
     "Dropped",
     "Entity",
     "GivenPassage",
@@ -26,6 +28,8 @@ __all__ = [
     "HanState",
     "Hop",
     "IndexRef",
+    "IrcotState",
+    "IterRetGenState",
     "Judgement",
     "Node",
     "PairRef",
@@ -37,17 +41,20 @@ __all__ = [
     "PruneState",
     "QAPair",
     "QuestionInput",
+    "ReactState",
     "ReaderInput",
     "ReaderState",
     "Relevance",
     "Route",
     "RunError",
+    "SelfAskState",
     "SentenceRef",
     "State",
     "Status",
     "Step",
     "SubQuestion",
     "TreeNode",
+    "Turn",
     "merge_hops",
     "merge_relevance",
     "merge_steps",
@@ -55,6 +62,8 @@ __all__ = [
 ]
 
 Status = Literal["answered", "unanswerable", "failed"]
+Complexity = Literal["no_retrieval", "single_step", "multi_step"]
+"""Adaptive-RAG's classes A, B and C: the model alone, one search, a search after every step of reasoning."""
 StepKind = Literal["route", "decompose", "retrieve", "judge", "answer", "verify", "aggregate"]
 
 SentenceRef = tuple[str, int]
@@ -465,6 +474,55 @@ def merge_relevance(old: Sequence[Relevance], new: Sequence[Relevance]) -> list[
     return list(merged.values())
 
 
+class SelfAskState(State, total=False):
+    """Self-Ask: the chain of follow-up questions."""
+
+    at: str
+    """Id of the hop that is being worked on."""
+    seed: str
+    """Its follow-up question."""
+    candidates: list[PassageRef]
+    """What was found for it."""
+    chain: Annotated[list[Hop], merge_hops]
+
+
+class IrcotState(State, total=False):
+    """IRCoT: sentences of a chain of thought, and in `evidence` all passages that were found by them."""
+
+    thoughts: list[str]
+    concluded: bool
+    """The last sentence says the answer, or no further one could be had."""
+
+
+class IterRetGenState(State, total=False):
+    """Iter-RetGen: what the latest iteration wrote."""
+
+    iteration: int
+    """Iterations ended."""
+    draft: str
+    """Reasoning and answer, which the next search goes out from; "" before the first."""
+
+
+class Turn(TypedDict):
+    """A thought of ReAct, the action that it led to, and what was observed."""
+
+    thought: str
+    action: Literal["search", "lookup", "finish"]
+    argument: str
+    passages: list[PassageRef]
+    """What a search found; empty until the next thought."""
+    observation: str
+    """What a lookup found, in words; "" of a search."""
+
+
+class ReactState(State, total=False):
+    """ReAct: thoughts, actions and observations in turn."""
+
+    turns: list[Turn]
+    page: list[PassageRef]
+    """What the latest search found, and what lookups look through."""
+
+
 class AnragInput(TypedDict):
     """What ANRAG is sent: one question to answer in one retrieval."""
 
@@ -509,3 +567,10 @@ class HanState(State, total=False):
     seed: str
     """Of a complex question: what is to be answered next."""
     chain: Annotated[list[Hop], merge_hops]
+
+
+class AdaptiveState(IrcotState, total=False):
+    """Adaptive-RAG: how complex the question is, and IRCoT's state where it takes several steps."""
+
+    route: Complexity | None
+    """The path taken; None until the router has spoken."""

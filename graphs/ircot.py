@@ -1,0 +1,57 @@
+"""IRCoT (Trivedi et al. 2023): chain of thought and retrieval in turn. To be read beside its Fig. 2 and Sec. 3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from nodes.context import IrcotContext
+from nodes.generator import ReasonedAnswer, generator
+from nodes.intake import intake
+from nodes.reasoner import reasoner, round_id
+from nodes.retriever import retriever
+from nodes.state import IrcotState, QuestionInput
+
+__all__ = ["after_reasoner", "builder", "fresh", "query"]
+
+
+def fresh(given: IrcotState) -> IrcotState:
+    """The state that a run begins with."""
+    return {"thoughts": [], "concluded": False}
+
+
+def query(state: IrcotState) -> list[str]:
+    """The latest sentence, and before there is one the question."""
+    return state["thoughts"][-1:] or [state["question"]]
+
+
+def after_reasoner(state: IrcotState, runtime: Runtime[IrcotContext]) -> str:
+    """Search with the latest sentence, until one says the answer or there are enough of them."""
+    ends = state["concluded"] or len(state["thoughts"]) >= runtime.context.max_steps
+    return "concluded" if ends else "next search"
+
+
+builder = StateGraph(IrcotState, context_schema=IrcotContext, input_schema=QuestionInput)
+builder.add_node("intake", intake(resets=fresh))
+builder.add_node(
+    "retriever",
+    retriever(
+        into="evidence",
+        queries=query,
+        limit=lambda context: int(context.max_passages),
+        at=round_id,
+        ranks_given=True,
+        grows=True,
+    ),
+)
+builder.add_node("reasoner", reasoner("ircot/thought"))
+builder.add_node("generator", generator("ircot/answer", output=ReasonedAnswer))
+
+AFTER_REASONER: dict[Hashable, str] = {"next search": "retriever", "concluded": "generator"}
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "retriever")
+builder.add_edge("retriever", "reasoner")
+builder.add_conditional_edges("reasoner", after_reasoner, AFTER_REASONER)
+builder.add_edge("generator", END)

@@ -1,0 +1,38 @@
+"""Iter-RetGen (Shao et al. 2023): what one iteration writes says what the next one searches for. See its Sec. 3."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from nodes.context import IterRetGenContext
+from nodes.drafter import drafter, iteration_id
+from nodes.intake import intake
+from nodes.retriever import retriever
+from nodes.state import IterRetGenState, QuestionInput
+
+__all__ = ["builder"]
+
+
+def query(state: IterRetGenState) -> list[str]:
+    """The question, and what was written of it (Eq. 2)."""
+    return [f"{state['question']} {state['draft']}".strip()]
+
+
+def after_drafter(state: IterRetGenState, runtime: Runtime[IterRetGenContext]) -> str:
+    """All iterations are made; the last one's answer counts."""
+    return "next iteration" if state["iteration"] < runtime.context.iterations else "done"
+
+
+builder = StateGraph(IterRetGenState, context_schema=IterRetGenContext, input_schema=QuestionInput)
+builder.add_node("intake", intake(resets=lambda given: {"iteration": 0, "draft": ""}))
+builder.add_node("retriever", retriever(into="evidence", queries=query, at=iteration_id, ranks_given=True))
+builder.add_node("drafter", drafter("iter_retgen/draft"))
+
+AFTER_DRAFTER: dict[Hashable, str] = {"next iteration": "retriever", "done": END}
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "retriever")
+builder.add_edge("retriever", "drafter")
+builder.add_conditional_edges("drafter", after_drafter, AFTER_DRAFTER)

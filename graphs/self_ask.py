@@ -1,0 +1,44 @@
+"""Self-Ask (Press et al. 2023): follow-up questions with intermediate answers, until none is needed any more."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Overwrite
+
+from nodes.asker import asker
+from nodes.context import SelfAskContext
+from nodes.hop import hop_generator
+from nodes.intake import intake
+from nodes.retriever import retriever
+from nodes.state import QuestionInput, SelfAskState
+
+__all__ = ["builder"]
+
+
+def after_asker(state: SelfAskState) -> str:
+    """A follow-up question is looked up; an answer ends the run."""
+    return "follow-up question" if state["seed"] else "final answer"
+
+
+builder = StateGraph(SelfAskState, context_schema=SelfAskContext, input_schema=QuestionInput)
+builder.add_node("intake", intake(resets=lambda given: {"at": "", "seed": "", "chain": Overwrite([])}))
+builder.add_node("asker", asker("self_ask/asker"))
+builder.add_node(
+    "retriever",
+    retriever(
+        into="candidates",
+        queries=lambda state: [state["seed"]],
+        at=lambda state: str(state["at"]),
+        ranks_given=True,
+    ),
+)
+builder.add_node("generator", hop_generator("self_ask/intermediate"))
+
+AFTER_ASKER: dict[Hashable, str] = {"follow-up question": "retriever", "final answer": END}
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "asker")
+builder.add_conditional_edges("asker", after_asker, AFTER_ASKER)
+builder.add_edge("retriever", "generator")
+builder.add_edge("generator", "asker")
