@@ -1,4 +1,4 @@
-"""An answer to one question of a chain from its own passages (HANRAG, Alg. 1; Self-Ask); one that is the whole."""
+"""Answers of hops: one from its own passages (HANRAG, Alg. 1; Self-Ask), and the only one as the run's."""
 
 from __future__ import annotations
 
