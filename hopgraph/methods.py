@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -57,7 +58,7 @@ def load(method: str, checkpointer: BaseCheckpointSaver[str] | None = None) -> C
     Raises:
         InputError: There is no such method.
     """
-    return _builder(method).compile(checkpointer=checkpointer, name=method)
+    return _compiled(method).copy({"checkpointer": checkpointer})
 
 
 def context_class(method: str) -> type[Context]:
@@ -68,6 +69,12 @@ def context_class(method: str) -> type[Context]:
     """
     schema: Any = _builder(method).context_schema
     return cast("type[Context]", schema)
+
+
+@lru_cache
+def _compiled(method: str) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The graph without a checkpointer. Compiling takes longer than a step of a run: it is done once."""
+    return _builder(method).compile(name=method)
 
 
 def _builder(method: str) -> StateGraph[Any, Any, Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,10 @@ _RESERVED = frozenset(
 )
 """Request fields that HOPGRAPH_LLM_EXTRA can't set: the caller does, or the reply could not be read."""
 _TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
+_LONGEST_REPLY, _LONGEST_NAME = 1_000_000, 200
+"""Characters of a reply, and of a name in it, that are read."""
+_ROUNDING = 0.01
+_LEAST_LOGPROB = -10_000.0
 _UNFINISHED = frozenset({"length", "content_filter", "abort", "error"})
 """Finish reasons of replies that another try may better: they are not cached."""
 
@@ -531,16 +536,26 @@ def _reply(message: AIMessage, model: str, started: float, seconds: float) -> Re
     meta = message.response_metadata
     usage: Mapping[str, Any] = message.usage_metadata or {}
     return Reply(
-        text=well_formed(_without_reasoning(content)),
-        model=str(meta.get("model_name") or model),
-        prompt_tokens=int(usage.get("input_tokens") or 0),
-        completion_tokens=int(usage.get("output_tokens") or 0),
-        cached_tokens=int((usage.get("input_token_details") or {}).get("cache_read") or 0),
-        finish_reason=str(meta.get("finish_reason") or ""),
+        text=well_formed(_without_reasoning(content[:_LONGEST_REPLY])),
+        model=_name(meta.get("model_name")) or model,
+        prompt_tokens=_tokens_used(usage.get("input_tokens")),
+        completion_tokens=_tokens_used(usage.get("output_tokens")),
+        cached_tokens=_tokens_used((usage.get("input_token_details") or {}).get("cache_read")),
+        finish_reason=_name(meta.get("finish_reason")),
         started=started,
         seconds=seconds,
         tokens=_tokens(meta.get("logprobs")),
     )
+
+
+def _name(value: object) -> str:
+    """A name that a server gives, such as a ledger may keep it."""
+    return str(well_formed(value))[:_LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def _tokens_used(value: object) -> int:
+    """A count of tokens that a server gives; 0 where it can't be one."""
+    return value if isinstance(value, int) and 0 <= value < 2**31 else 0
 
 
 def _without_reasoning(text: str) -> str:
@@ -559,6 +574,7 @@ def _without_reasoning(text: str) -> str:
 
 
 def _tokens(logprobs: Any) -> tuple[Token, ...]:
+    """The tokens; none where any of them is not one or has a log-probability that no token can have."""
     try:
         return tuple(_token(row) for row in (logprobs or {}).get("content") or [])
     except (TypeError, ValueError, KeyError, AttributeError):
@@ -569,8 +585,20 @@ def _token(row: Mapping[str, Any]) -> Token:
     def raw(entry: Mapping[str, Any]) -> bytes:
         return bytes(entry["bytes"]) if entry.get("bytes") is not None else str(entry["token"]).encode()
 
-    top = {raw(entry).decode(errors="replace"): float(entry["logprob"]) for entry in row.get("top_logprobs") or []}
-    return Token(raw(row), float(row["logprob"]), top)
+    top = {raw(entry).decode(errors="replace"): _logprob(entry) for entry in row.get("top_logprobs") or []}
+    return Token(raw(row), _logprob(row), top)
+
+
+def _logprob(entry: Mapping[str, Any]) -> float:
+    """The log-probability, at most 0: servers that round go over it by a little. Some give -inf for what is impossible.
+
+    Raises:
+        ValueError: It is far over 0, or no number.
+    """
+    value = float(entry["logprob"])
+    if math.isnan(value) or value > _ROUNDING:
+        raise ValueError(f"{value} is no log-probability")
+    return max(_LEAST_LOGPROB, min(0.0, value))
 
 
 def _pack(reply: Reply) -> str:

@@ -23,10 +23,13 @@ class Request:
     headers: dict[str, str]
     started: float
     finished: bool = False
+    ended: float = 0.0
 
     @property
     def node(self) -> str:
-        """The node that asked, from the schema's name."""
+        """The node that asked, from the schema's name; without a schema, from the request's id."""
+        if "response_format" not in self.body:
+            return self.id.rsplit(".", 2)[-2]
         return self.body["response_format"]["json_schema"]["name"].partition("__")[2]
 
     @property
@@ -137,7 +140,7 @@ class ScriptedModel:
                         outer._in_flight -= 1
                 try:
                     self.send(reply)
-                    request.finished = reply.status == 200
+                    request.finished, request.ended = reply.status == 200, time.time()
                 except (BrokenPipeError, ConnectionResetError):
                     pass
 
@@ -205,9 +208,10 @@ def completion(request: Request, reply: str | dict[str, Any] | Completion) -> di
 
 
 def _row(token: str | bytes, logprob: float, top: Mapping[str, float] | None = None) -> dict[str, Any]:
-    raw = token.encode() if isinstance(token, str) else token
+    raw = token.encode(errors="surrogatepass") if isinstance(token, str) else token
     alternatives = [
-        {"token": text, "logprob": value, "bytes": list(text.encode())} for text, value in (top or {}).items()
+        {"token": text, "logprob": value, "bytes": list(text.encode(errors="surrogatepass"))}
+        for text, value in (top or {}).items()
     ]
     return {"token": raw.decode(errors="replace"), "logprob": logprob, "bytes": list(raw), "top_logprobs": alternatives}
 

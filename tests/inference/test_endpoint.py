@@ -21,7 +21,7 @@ from inference.errors import EndpointError, HopgraphError, InputError, PromptToo
 from inference.settings import Settings, get_settings
 from inference.structured import field_logprobs
 from stores.responses import open_responses
-from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel
+from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel, completion
 
 ASK = [Message("system", "Be brief."), Message("user", 'Who? {"a": 1} {{b}} \\g<0>')]
 SCHEMA = Schema("prism__selector", {"type": "object", "properties": {"answer": {"type": "string"}}})
@@ -240,6 +240,29 @@ async def test_log_probabilities_that_cannot_be_read_do_not_cost_the_reply(serve
 async def test_the_reasoning_of_thinking_models_is_no_part_of_the_text(serve, content, text):
     reply = await ask(serve(lambda _: Completion(content)))
     assert reply.text == text
+
+
+@pytest.mark.parametrize(("logprob", "read"), [(0.004, 0.0), (-1e308, -10_000.0)])
+async def test_log_probabilities_that_are_rounded_or_of_the_impossible_are_kept_in_bounds(serve, logprob, read):
+    server = serve(lambda r: Completion("yes", tokens=[("yes", logprob)]))
+    reply = await endpoint(server).complete(ASK, request_id="x", top_logprobs=0)
+    assert [token.logprob for token in reply.tokens] == [read]
+
+
+@pytest.mark.parametrize("logprob", [float("nan"), float("inf"), 1e308, 3.0])
+async def test_a_log_probability_that_can_be_none_makes_all_of_them_worth_nothing(serve, logprob):
+    server = serve(lambda r: Completion("yes no", tokens=[("yes", -0.5), (" no", logprob)]))
+    assert (await endpoint(server).complete(ASK, request_id="x", top_logprobs=0)).tokens == ()
+
+
+@pytest.mark.parametrize("count", [2**70, -5])
+async def test_counts_and_names_that_no_server_can_mean_are_not_kept(serve, count):
+    body = completion(Request("", {"messages": []}, {}, 0.0), "yes")
+    body["usage"] = {"prompt_tokens": count, "completion_tokens": 1, "total_tokens": 1}
+    body["model"] = "m" * 100_000
+    reply = await ask(serve(lambda r: Raw(body=json.dumps(body))))
+    assert (reply.prompt_tokens, reply.completion_tokens) == (0, 1)
+    assert len(reply.model) == 200
 
 
 async def test_reasoning_in_a_field_of_its_own_is_kept_out_of_text_and_confidence(serve):

@@ -1,0 +1,54 @@
+"""Random kills over all methods: nothing lost, nothing repeated but what was in flight, the same answers.
+
+    python benchmarks/kills.py [KILLS]
+
+Processes that answer with every method side by side are killed with SIGKILL at random moments, some of them twice, and
+others go on with their threads. The model is scripted and its server logs every call; the response cache is off. The
+index, the checkpoints and the small models are real.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.kills import Report, kill_at_random
+from tests.small import GRAPHS
+
+
+def main(
+    kills: Annotated[int, typer.Argument(help="How many.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the random moments.")] = 0,
+) -> None:
+    """Print what came of it; exit code 1 if anything was lost, repeated or different."""
+    started = time.time()
+
+    def show(report: Report) -> None:
+        print(f"\r{report.kills} of {kills} kills", end="", file=sys.stderr, flush=True)
+
+    report = kill_at_random(kills, seed, show)
+    print(file=sys.stderr)
+    print(f"graphs                                    {', '.join(GRAPHS)}")
+    print(f"kills                                     {report.kills:>7,}")
+    print(f"threads                                   {report.threads:>7,}")
+    print(f"threads cut off by a kill                 {report.interrupted:>7,}")
+    print(f"threads lost                              {len(report.lost):>7,}")
+    print(f"threads with another result               {len(report.different):>7,}")
+    print(f"model calls                               {report.calls:>7,}")
+    print(f"calls in flight at a kill                 {report.in_flight:>7,}")
+    print(f"calls made again                          {report.repeated:>7,}")
+    print(f"committed calls made again                {len(report.committed_again):>7,}")
+    print(f"minutes                                   {(time.time() - started) / 60:>7.1f}")
+    for problem in report.problems:
+        print(problem)
+    raise typer.Exit(bool(report.problems))
+
+
+if __name__ == "__main__":
+    typer.run(main)
