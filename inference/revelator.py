@@ -1,8 +1,10 @@
 """HANRAG's Revelator as a small encoder: route, relevance and ending (Sec. 4.1, app. A) are classification.
 
 One set of upper layers reads a question, a question with a passage, or a question with the chain of sub-questions
-answered so far; each skill has a head of its own. `hopgraph/training/README.md` says how they were trained, how well
-they do, and where they fail. Decomposing and refining write text and stay with a language model.
+answered so far; each skill has a head of its own. Two heads get a second opinion: relevance how alike question and
+passage are to the encoder as it comes, ending how many hops the hop predictor expects.
+`hopgraph/training/README.md` says how they were trained, how well they do, and where they fail. Decomposing and
+refining write text and stay with a language model.
 """
 
 from __future__ import annotations
@@ -14,15 +16,31 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from inference.embeddings import MiniLM
 from inference.heads import Array, UpperLayers, gelu, get_trunk, load_head, readable, softmax
+from inference.hops import predict_hops
 
-__all__ = ["ROUTES", "SKILLS", "Route", "RoutePrediction", "as_text", "ending", "prepared", "relevance", "route"]
+__all__ = [
+    "ROUTES",
+    "SKILLS",
+    "Route",
+    "RoutePrediction",
+    "as_text",
+    "ending",
+    "expected_to_end",
+    "likeness",
+    "prepared",
+    "relevance",
+    "route",
+]
 
 Route = Literal["straightforward", "single_step", "compound", "complex"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 """Answered without retrieval; by one retrieval; by several at once; by one after the other."""
 SKILLS = {"router": len(ROUTES), "relevance": 1, "ending": 1}
 """Heads, and how many scores each gives."""
+_LIKENESS = "relevance.likeness"
+"""What likeness weighs in relevance, beside the head's score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +77,12 @@ def relevance(question: str, passages: Sequence[str]) -> list[float]:
     Raises:
         StoreError: The encoder or the trained weights can't be read.
     """
-    asked = prepared(readable(question, 1000))
-    return [_probability("relevance", asked, readable(passage, 20_000)) for passage in passages]
+    question, weight = readable(question, 1000), float(_head()[1][_LIKENESS][0])
+    found = []
+    for passage in (readable(passage, 20_000) for passage in passages):
+        score = float(_scores("relevance", prepared(question), passage)[0])
+        found.append(_probability(score + weight * likeness(question, passage)))
+    return found
 
 
 def ending(question: str, chain: Sequence[tuple[str, str]]) -> float:
@@ -72,10 +94,35 @@ def ending(question: str, chain: Sequence[tuple[str, str]]) -> float:
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
+        InputError: spaCy's English model is not installed.
     """
     if not chain:
         return 0.0
-    return _probability("ending", prepared(readable(question, 1000)), readable(as_text(chain), 20_000))
+    question = readable(question, 1000)
+    score = float(_scores("ending", prepared(question), readable(as_text(chain), 20_000))[0])
+    return _probability(score + expected_to_end(question, len(chain)))
+
+
+def likeness(question: str, passage: str) -> float:
+    """Cosine of a question and a passage in the encoder as it comes, -1 to 1.
+
+    Raises:
+        StoreError: The encoder can't be read.
+    """
+    # One by one: padded beside others, a text's vector can differ in its last digits.
+    asked, read = _vector(question), _minilm().encode_passages([passage])[0]
+    return float(asked @ read)
+
+
+def expected_to_end(question: str, steps: int) -> float:
+    """Log-odds that a question needs no more than so many hops, -4.6 to 4.6 (a probability of .01 to .99).
+
+    Raises:
+        StoreError: The encoder or the trained weights can't be read.
+        InputError: spaCy's English model is not installed.
+    """
+    probability = min(max(sum(_hops(question)[:steps]), 0.01), 0.99)
+    return float(np.log(probability / (1 - probability)))
 
 
 def prepared(question: str) -> str:
@@ -88,8 +135,7 @@ def as_text(chain: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{question[:500]} {answer[:300]}" for question, answer in chain[-8:])
 
 
-def _probability(skill: str, question: str, second: str) -> float:
-    score = float(_scores(skill, question, second)[0])
+def _probability(score: float) -> float:
     return float(1 / (1 + np.exp(-score)))
 
 
@@ -102,9 +148,25 @@ def _scores(skill: str, question: str, second: str | None = None) -> Array:
     return scores
 
 
+@lru_cache(maxsize=256)
+def _hops(question: str) -> tuple[float, float, float, float]:
+    return predict_hops([question])[0].probabilities
+
+
+@lru_cache(maxsize=256)
+def _vector(question: str) -> Array:
+    vector: Array = _minilm().encode_queries([question])[0]
+    return vector
+
+
+@lru_cache(maxsize=1)
+def _minilm() -> MiniLM:
+    return MiniLM()
+
+
 @lru_cache(maxsize=1)
 def _head() -> tuple[UpperLayers, dict[str, Array]]:
     """The trained upper layers, and a head of one hidden layer for each skill."""
     parts = ("hidden", "hidden_bias", "scores", "scores_bias")
-    needed = [f"{skill}.{part}" for skill in SKILLS for part in parts]
+    needed = [_LIKENESS, *(f"{skill}.{part}" for skill in SKILLS for part in parts)]
     return load_head("revelator.npz", needed, hint="make train-revelator-encoder")

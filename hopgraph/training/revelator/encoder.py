@@ -1,7 +1,9 @@
 """Trains HANRAG's Revelator as an encoder (Sec. 4.2, app. B) and prints the tables of `hopgraph/training/README.md`.
 
-python -m hopgraph.training.revelator.encoder --data ../shared/data            train, and write inference/revelator.npz
+python -m hopgraph.training.revelator.encoder --data ../shared/data               train, write inference/revelator.npz
 python -m hopgraph.training.revelator.encoder --data ../shared/data --evaluate    what the shipped one does (no torch)
+python -m hopgraph.training.revelator.encoder --data ../shared/data --beside DIR  the same beside a prompted model, on
+                                              the rows that hopgraph.training.revelator.evaluate asked it, into DIR
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hopgraph.training.command import WEIGHTS, guarded, parser, written
+from hopgraph.training.hop_data import rows_of
 from hopgraph.training.measures import calibration_error, ranked_right, table
 from hopgraph.training.revelator.encoder_data import SKILLS, dev_chains, divided_examples, label_of
-from hopgraph.training.revelator.examples import Example
+from hopgraph.training.revelator.examples import Example, all_examples
+from inference.errors import InputError
 from inference.heads import save_weights
 from inference.hops import predict_hops
-from inference.revelator import ROUTES, ending, relevance, route
+from inference.revelator import ROUTES, ending, likeness, relevance, route
 
-__all__ = ["evaluation_report", "main"]
+__all__ = ["comparison", "evaluation_report", "main"]
 
 SHIPPED = WEIGHTS / "revelator.npz"
 
@@ -67,12 +71,12 @@ def _route_report(rows: Sequence[Example]) -> str:
 
 def _relevance_report(rows: Sequence[Example]) -> str:
     start = time.process_time()
-    scores = np.array([relevance(row.question, [_passage(row)])[0] for row in rows])
+    scores = np.array([_verdict_of(row) for row in rows])
     milliseconds = 1000 * (time.process_time() - start) / len(rows)
     labels = np.array([label_of(row) for row in rows])
     sources = np.array([row.source for row in rows])
     lines = [_judged("all", scores, labels), *(_judged(name, scores[of], labels[of]) for name, of in _groups(sources))]
-    similar = _similarity(rows)
+    similar = np.array([likeness(row.question, _passage(row)) for row in rows])
     threshold = np.sort(similar)[-int(labels.sum())]  # as many as are relevant: better than anyone could choose it
     lines.append(_judged("all, by similarity in the encoder as it comes", similar - threshold + 0.5, labels))
     described = f"{len(rows)} passages, calibration error {calibration_error(scores, labels == 1):.3f}"
@@ -103,20 +107,11 @@ def _passage(row: Example) -> str:
     return f"{row.title}\n{row.text}"
 
 
-def _similarity(rows: Sequence[Example]) -> Scores:
-    from inference.embeddings import MiniLM
-
-    encoder = MiniLM()
-    asked = encoder.encode_queries([row.question for row in rows])
-    read = encoder.encode_passages([_passage(row) for row in rows])
-    return np.asarray((np.asarray(asked) * np.asarray(read)).sum(axis=1), np.float64)
-
-
 def _ending_report(sets: Mapping[str, Sequence[Example]]) -> str:
     lines, details = [], []
     for name, rows in sets.items():
         labels = np.array([label_of(row) for row in rows])
-        scores = np.array([ending(row.question, [(t.question, t.answer) for t in row.turns]) for row in rows])
+        scores = np.array([_verdict_of(row) for row in rows])
         lines.append([f"{name}: **this encoder**", *_judged("", scores, labels)[1:]])
         asked = list(dict.fromkeys(row.question for row in rows))
         said = {question: found.hops for question, found in zip(asked, predict_hops(asked), strict=True)}
@@ -137,6 +132,42 @@ def _groups(sources: NDArray[np.str_]) -> list[tuple[str, NDArray[np.bool_]]]:
     return [(str(name), sources == name) for name in sorted(set(sources.tolist()))]
 
 
+def comparison(data: Path, folder: Path) -> str:
+    """Markdown: the shipped encoder beside a prompted model, on the held-out rows that the model was asked.
+
+    Raises:
+        InputError: A file is missing or malformed, or the rows are of other data.
+    """
+    said = {str(row["id"]): row for _, row in rows_of(folder / "results.jsonl") if row["skill"] in SKILLS}
+    held = {example.id: example for example in all_examples(data)[1]}
+    if missing := said.keys() - held.keys():
+        raise InputError(f"{folder}: {len(missing)} of its rows are not in {data}", hint="evaluate it on this data")
+    lines: list[list[object]] = []
+    for skill in SKILLS:
+        rows = [held[key] for key, row in said.items() if row["skill"] == skill]
+        if not rows:
+            continue
+        theirs = [said[row.id] for row in rows]
+        accuracy = float(np.mean([row["scores"]["accuracy"] for row in theirs]))
+        labels = np.array([label_of(row) for row in rows])
+        if skill == "router":
+            ours = [ROUTES.index(one.route) for one in route([row.question for row in rows])]
+            lines.append([skill, len(rows), accuracy, "-", float((np.array(ours) == labels).mean()), "-"])
+            continue
+        scores = np.array([_verdict_of(row) for row in rows])
+        judged = [(row["probability"], label) for row, label in zip(theirs, labels, strict=True)]
+        known = np.array([(p, label) for p, label in judged if p is not None]).reshape(-1, 2)
+        area = ranked_right(known[:, 0], known[:, 1] == 1)
+        lines.append([skill, len(rows), accuracy, area, *(_judged("", scores, labels)[i] for i in (3, 7))])
+    return table(["skill", "rows", "prompted model", "its AUC", "this encoder", "its AUC"], lines)
+
+
+def _verdict_of(row: Example) -> float:
+    if row.skill == "relevance":
+        return relevance(row.question, [_passage(row)])[0]
+    return ending(row.question, [(turn.question, turn.answer) for turn in row.turns])
+
+
 def _train(data: Path, to: Path, epochs: float | None, skills: Sequence[str]) -> str:
     from hopgraph.training.revelator.encoder_model import SCHEDULE, train
 
@@ -152,10 +183,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
     options = parser("revelator.encoder", "Train the Revelator's encoder.", SHIPPED)
     options.add_argument("--evaluate", action="store_true", help="print what the shipped one does; trains nothing")
+    options.add_argument("--beside", type=Path, metavar="DIR", help="print it beside what a prompted model said")
     options.add_argument("--skills", nargs="+", choices=SKILLS, default=SKILLS, help="heads to train")
     chosen = options.parse_args(arguments)
 
     def report() -> str:
+        if chosen.beside:
+            return comparison(chosen.data, chosen.beside)
         if chosen.evaluate:
             return evaluation_report(chosen.data)
         return _train(chosen.data, chosen.to, chosen.epochs, chosen.skills)

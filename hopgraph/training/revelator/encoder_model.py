@@ -15,7 +15,7 @@ from hopgraph.training.layers import Schedule, States, UpperLayers, array, fit
 from hopgraph.training.revelator.encoder_data import label_of
 from hopgraph.training.revelator.examples import Example
 from inference.heads import Array, Trunk, untrained_layers
-from inference.revelator import SKILLS, as_text, prepared
+from inference.revelator import SKILLS, as_text, likeness, prepared
 
 __all__ = ["SCHEDULE", "RevelatorModel", "as_input", "train"]
 
@@ -52,6 +52,7 @@ class RevelatorModel(nn.Module):
         super().__init__()
         self.upper = UpperLayers(upper)
         self.heads = nn.ModuleDict({skill: _Head(SKILLS[skill]) for skill in skills})
+        self.likeness = nn.Parameter(torch.zeros(1), requires_grad=False)
 
     def pooled(self, states: Tensor, real: Tensor) -> Tensor:
         """What the heads are given, shape (texts, 768)."""
@@ -61,7 +62,7 @@ class RevelatorModel(nn.Module):
 
     def arrays(self) -> dict[str, Array]:
         """The weights as `inference/revelator.py` reads them."""
-        own: dict[str, Array] = {}
+        own: dict[str, Array] = {"relevance.likeness": array(self.likeness)}
         for skill, head in self.heads.items():
             for name in ("hidden", "scores"):
                 layer = getattr(head, name)
@@ -88,10 +89,14 @@ def as_input(example: Example) -> str | tuple[str, str]:
     """What the encoder reads of an example, as `inference/revelator.py` has it."""
     asked = prepared(example.question)
     if example.skill == "relevance":
-        return asked, f"{example.title}\n{example.text}"
+        return asked, _passage(example)
     if example.skill == "ending":
         return asked, as_text([(turn.question, turn.answer) for turn in example.turns])
     return asked
+
+
+def _passage(example: Example) -> str:
+    return f"{example.title}\n{example.text}"
 
 
 def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, Array]:
@@ -120,7 +125,8 @@ def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Sc
         return torch.stack(losses).sum() / len(batch)
 
     fit(model, loss, rows.states.lengths, schedule, "training")
-    _calibrate(model, _Rows.of(calibration, trunk))
+    alike = [likeness(row.question, _passage(row)) if row.skill == "relevance" else 0.0 for row in calibration]
+    _calibrate(model, _Rows.of(calibration, trunk), torch.tensor(alike))
     return model.arrays()
 
 
@@ -130,29 +136,39 @@ def _loss(scores: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(scores, targets)
 
 
-def _calibrate(model: RevelatorModel, rows: _Rows) -> None:
+def _calibrate(model: RevelatorModel, rows: _Rows, alike: Tensor) -> None:
     """Scale and shift each head's scores so that its probabilities are right on rows that it was not trained on.
 
-    Platt's method; of several scores (routes) only the scale is fitted. The result goes into the head's last layer.
+    Platt's method; of several scores (routes) only the scale is fitted, for relevance also what likeness weighs. The
+    result goes into the head's last layer.
+
+    Args:
+        model: The trained model; it is changed.
+        rows: What to fit on.
+        alike: How alike question and passage are, for each row; 0 where the skill is another.
     """
     pooled = _all_pooled(model, rows.states)
     for skill, head in model.heads.items():
         own = [number for number, name in enumerate(rows.skills) if name == skill]
         with torch.no_grad():
             scores, targets = head(pooled[own]), rows.targets[own]
-        shift, scale = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+        shift, scale, weight = (torch.zeros(1, requires_grad=True) for _ in range(3))
         fitted = [scale, shift] if SKILLS[skill] == 1 else [scale]
+        if skill == "relevance":
+            fitted.append(weight)
         optimizer = torch.optim.LBFGS(fitted, max_iter=50, line_search_fn="strong_wolfe")
 
         def closure(
             scores: Tensor = scores,
             targets: Tensor = targets,
+            own: list[int] = own,
             scale: Tensor = scale,
             shift: Tensor = shift,
+            weight: Tensor = weight,
             optimizer: torch.optim.Optimizer = optimizer,
         ) -> Tensor:
             optimizer.zero_grad()
-            value = _loss(scores * scale.exp() + shift, targets)
+            value = _loss(scores * scale.exp() + shift + weight * alike[own][:, None], targets)
             value.backward()
             return value
 
@@ -161,6 +177,8 @@ def _calibrate(model: RevelatorModel, rows: _Rows) -> None:
         with torch.no_grad():
             head.scores.weight.mul_(scale.exp())
             head.scores.bias.mul_(scale.exp()).add_(shift)
+            if skill == "relevance":
+                model.likeness.copy_(weight)
 
 
 def _all_pooled(model: RevelatorModel, states: States) -> Tensor:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from hopgraph.training.revelator.encoder_data import (
     is_for_calibration,
     label_of,
 )
-from hopgraph.training.revelator.examples import Example, Turn, is_held_out
+from hopgraph.training.revelator.examples import Example, Turn, all_examples, is_held_out
 from inference.revelator import ROUTES
 from tests.hopgraph.training.conftest import write
 from tests.hopgraph.training.revelator.conftest import BOOKS, BORN
@@ -112,6 +113,26 @@ def test_evaluation_of_the_shipped_encoder_runs_without_torch(with_dev: Path, ca
     assert "| 2wikimultihopqa, dev: **this encoder** | 2 | 1 |" in printed
 
 
+def test_the_encoder_stands_beside_a_prompted_model_on_the_same_rows(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = [
+        {"id": e.id, "skill": e.skill, "scores": {"accuracy": 0.5}, "probability": 0.9 if e.target is True else 0.1}
+        for e in divided_examples(data)[2]
+        if e.id in {example.id for example in all_examples(data)[1]}
+    ]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["--data", str(data), "--beside", str(tmp_path)]) == 0
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert {name.strip("| "): [rest[0], rest[1]] for name, *rest in lines} == {
+        skill: [str(sum(row["skill"] == skill for row in rows)), "0.500"] for skill in SKILLS
+    }
+    assert [line[3] for line in lines] == ["-", "1.000", "1.000"]
+    (tmp_path / "results.jsonl").write_text(json.dumps({**rows[0], "id": "another"}))
+    assert main(["--data", str(data), "--beside", str(tmp_path)]) == 2
+    assert "1 of its rows are not in" in capsys.readouterr().err
+
+
 def test_a_missing_data_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["--data", str(tmp_path / "nowhere"), "--evaluate"]) == 2
     assert "nowhere" in capsys.readouterr().err
@@ -154,6 +175,23 @@ def test_calibration_sets_overconfident_scores_right():
         model.heads["relevance"].scores.weight.zero_()
         model.heads["relevance"].scores.bias.fill_(9)
     rows = [Example("relevance", "", f"q{n}", f"question {n}", n % 4 == 0, text="A text.") for n in range(40)]
-    _calibrate(model, _Rows.of(rows, get_trunk()))
+    unlike = torch.zeros(len(rows))
+    _calibrate(model, _Rows.of(rows, get_trunk()), unlike)
     bias = model.heads["relevance"].scores.bias.item()
     assert 1 / (1 + np.exp(-bias)) == pytest.approx(0.25, abs=0.02)
+    assert model.likeness.item() == 0
+
+
+@pytest.mark.slow
+def test_likeness_weighs_what_it_tells():
+    torch = pytest.importorskip("torch", reason="training needs torch: pip install 'hopgraph[train]'")
+    from hopgraph.training.revelator.encoder_model import RevelatorModel, _calibrate, _Rows
+    from inference.heads import get_trunk, untrained_layers
+
+    torch.manual_seed(0)
+    model = RevelatorModel(untrained_layers(), ["relevance"]).eval()
+    rows = [Example("relevance", "", f"q{n}", f"question {n}", n % 4 < 2, text="A text.") for n in range(40)]
+    # Three out of four times the alike passage is the relevant one: log-odds of ln 3 each way.
+    alike = [0.5 if row.target == (n % 8 < 6) else -0.5 for n, row in enumerate(rows)]
+    _calibrate(model, _Rows.of(rows, get_trunk()), torch.tensor(alike))
+    assert model.likeness.item() > 1
