@@ -21,6 +21,8 @@ METHODS = {
     "self_ask": "Self-Ask: follow-up questions, each looked up and answered",
     "ircot": "IRCoT: a search after every sentence of a chain of thought",
     "iter_retgen": "Iter-RetGen: each search goes out from the answer before it",
+    "react": "ReAct: thought, action (search, lookup, finish) and observation in turn",
+    "adaptive_rag": "Adaptive-RAG: no search, one, or IRCoT, by how complex the question is",
     "prunerag": "PruneRAG: a decomposition tree, pruned by answer confidence",
     "hanrag": "HANRAG: a router to four paths, with noise-resistant retrieval",
     "parrag": "PAR-RAG: a plan whose every step is acted on and reviewed",

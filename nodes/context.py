@@ -11,7 +11,9 @@ from inference.revelator import Route
 from inference.settings import get_settings
 
 __all__ = [
+    "AdaptiveContext",
     "CompactContext",
+    "Complexity",
     "Context",
     "HanContext",
     "IrcotContext",
@@ -21,6 +23,7 @@ __all__ = [
     "ParContext",
     "PrismContext",
     "PruneContext",
+    "ReactContext",
     "ReaderContext",
     "Retriever",
     "SelfAskContext",
@@ -28,14 +31,16 @@ __all__ = [
 ]
 
 Retriever = Literal["hybrid", "dense", "sparse"]
+Complexity = Literal["no_retrieval", "single_step", "multi_step"]
+"""Adaptive-RAG's classes A, B and C: the model alone, one search, a search after every step of reasoning."""
 
 
-def _prompt(name: str, *nodes: str) -> Any:
-    """A field that takes the place of prompt `name` in `nodes`."""
+def _prompt(name: str, *nodes: str, title: str = "") -> Any:
+    """A field that takes the place of prompt `name` in `nodes`; its title is the prompt's role, or the one given."""
     role = name.partition("/")[2].replace("_", " ")
     return Field(
         default=None,
-        title=f"Prompt: {role}",
+        title=f"Prompt: {title or role}",
         description=f"Text used instead of prompts/{name}.md, with the same variables. Empty: the file's.",
         json_schema_extra={"langgraph_nodes": list(nodes), "langgraph_type": "prompt", "prompt": name},
     )
@@ -198,6 +203,57 @@ class IrcotContext(Context):
     )
     prompt_thought: str | None = _prompt("ircot/thought", "reasoner")
     prompt_answer: str | None = _prompt("ircot/answer", "generator")
+
+
+class ReactContext(Context):
+    """ReAct: thought, action and observation in turn."""
+
+    method = "react"
+    paper_retriever = "sparse"
+
+    max_steps: int = Field(
+        default=7, ge=1, le=30, title="Turns", description="Turns at most; in the last one it has to finish."
+    )
+    prompt_agent: str | None = _prompt("react/agent", "agent")
+
+
+class AdaptiveContext(Context):
+    """Adaptive-RAG: no search, one, or IRCoT, by how complex the question is."""
+
+    method = "adaptive_rag"
+    paper: ClassVar[dict[str, Any]] = {"router": "encoder"}
+    paper_retriever = "sparse"
+
+    route: Complexity | None = Field(
+        default=None, title="Route", description="Instead of the router's: every question takes this path."
+    )
+    router: Literal["model", "encoder"] = Field(
+        default="model",
+        title="Router",
+        description="Who says how complex a question is: the model, or a small trained encoder that costs no call.",
+    )
+    max_steps: int = Field(
+        default=8, ge=1, le=20, title="Steps", description="Sentences of a chain of thought at most."
+    )
+    max_passages: int = Field(
+        default=15, ge=1, le=100, title="Passages", description="Passages kept over all searches, the first ones found."
+    )
+    prompt_router: str | None = _prompt("adaptive_rag/router", "router")
+    prompt_no_retrieval: str | None = _prompt("no_retrieval/answer", "generator", title="no retrieval")
+    prompt_single_step: str | None = _prompt("standard_rag/answer", "single_step_reader", title="single step")
+    prompt_thought: str | None = _prompt("ircot/thought", "reasoner")
+    prompt_multi_step: str | None = _prompt("ircot/answer", "multi_step_reader", title="multi step")
+
+    def by_encoder(self, skill: Literal["router"]) -> bool:
+        """Whether the encoder has this skill."""
+        return self.router == "encoder"
+
+    def check(self) -> None:
+        """An encoder that is asked for has to be there."""
+        if self.by_encoder("router"):
+            from inference.revelator import route
+
+            route(["?"])
 
 
 class PruneContext(Context):

@@ -15,7 +15,7 @@ from nodes.context import Context
 from nodes.pairs import pairs_ref
 from nodes.passages import index_ref
 from nodes.state import GivenPassage, IndexRef, Node
-from prompts.loader import load_prompt
+from prompts.loader import parse_override
 from stores.given import put_given
 from stores.passages import Passage
 
@@ -47,8 +47,9 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
 
         def check() -> tuple[IndexRef | None, list[str] | None, dict[str, Any]]:
             context.check()
-            for name, text in context.prompt_overrides().items():
-                load_prompt(name, text)
+            for field, name in context.prompts().items():
+                if text := getattr(context, field):
+                    parse_override(name, text, field)
             rows = None if given is None else _check_given(given)
             by_id = [row for row in rows or [] if isinstance(row, str)]
             index = index_ref(context.index) if by_id or (searches and rows is None) else None

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, BeforeValidator
 
 from inference import revelator
-from nodes.context import HanContext
 from nodes.model import ask_model
 from nodes.rendering import quoted
-from nodes.state import HanState, Node, Route
+from nodes.state import Complexity, Node, Route
 from nodes.steps import step
 
-__all__ = ["router"]
+__all__ = ["COMPLEXITY", "ComplexityChoice", "router"]
+
+COMPLEXITY: Mapping[Route, Complexity] = {
+    "straightforward": "no_retrieval",
+    "single_step": "single_step",
+    "compound": "multi_step",
+    "complex": "multi_step",
+}
+"""Adaptive-RAG's class of each of HANRAG's routes: whatever takes several searches is of class C."""
 
 
 def _bare(label: object) -> object:
@@ -26,12 +34,21 @@ def _bare(label: object) -> object:
 
 
 class RouteChoice(BaseModel):
-    """Output of the router."""
+    """Output of HANRAG's router."""
 
     route: Annotated[Route, BeforeValidator(_bare)]
 
 
-def router(prompt: str) -> Node:
+class ComplexityChoice(BaseModel):
+    """Output of Adaptive-RAG's classifier."""
+
+    route: Annotated[Complexity, BeforeValidator(_bare)]
+
+
+_OWN: Mapping[Route, Route] = {route: route for route in get_args(Route)}
+
+
+def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: Mapping[Route, str] = _OWN) -> Node:
     """A node that chooses the `route`. One that can't be read is single-step, and the step says so.
 
     A route that came with the question, or is set for all questions, is taken without asking (the oracle router). Where
@@ -39,34 +56,40 @@ def router(prompt: str) -> Node:
 
     Args:
         prompt: Name of the prompt; it is given `question`.
+        output: What the reply must be; it has a field `route`.
+        falls_under: Of each route that the encoder tells apart, the one to take.
     """
 
-    async def router(state: HanState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: HanContext = runtime.context
+    async def router(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        context = runtime.context
         question = state["question"]
         if given := state["route"] or context.route:
             row = step("root/router", "route", "router", question=question, answer=f"{given} (given)")
             return {"route": given, "trajectory": [row]}
         if context.by_encoder("router"):
             [predicted] = await asyncio.to_thread(revelator.route, [question])
+            mass = dict.fromkeys(falls_under.values(), 0.0)
+            for route, probability in zip(revelator.ROUTES, predicted.probabilities, strict=True):
+                mass[falls_under[route]] += probability
+            likely = max(mass, key=mass.__getitem__)
             row = step(
                 "root/router",
                 "route",
                 "router",
                 question=question,
-                answer=f"{predicted.route} (by the encoder)",
-                score=round(max(predicted.probabilities), 6),
+                answer=f"{likely} (by the encoder)",
+                score=round(mass[likely], 6),
             )
-            return {"route": predicted.route, "trajectory": [row]}
+            return {"route": likely, "trajectory": [row]}
         asked = await ask_model(
             runtime,
             node="router",
             step="root/router",
             prompt=prompt,
             values={"question": quoted(question)},
-            output=RouteChoice,
+            output=output,
         )
-        route = asked.value.route if asked.value else "single_step"
+        route = getattr(asked.value, "route", "single_step")
         row = step(
             "root/router",
             "route",

@@ -11,8 +11,10 @@ from typing_extensions import TypedDict
 
 from inference.ledger import Call, merge_calls
 from inference.revelator import Route
+from nodes.context import Complexity
 
 __all__ = [
+    "Action",
     "AdaptiveState",
     "AnragInput",
     "AnragOutput",
@@ -62,8 +64,6 @@ __all__ = [
 ]
 
 Status = Literal["answered", "unanswerable", "failed"]
-Complexity = Literal["no_retrieval", "single_step", "multi_step"]
-"""Adaptive-RAG's classes A, B and C: the model alone, one search, a search after every step of reasoning."""
 StepKind = Literal["route", "decompose", "retrieve", "judge", "answer", "verify", "aggregate"]
 
 SentenceRef = tuple[str, int]
@@ -503,11 +503,15 @@ class IterRetGenState(State, total=False):
     """Reasoning and answer, which the next search goes out from; "" before the first."""
 
 
+Action = Literal["search", "lookup", "finish"]
+"""What ReAct's agent can do."""
+
+
 class Turn(TypedDict):
     """A thought of ReAct, the action that it led to, and what was observed."""
 
     thought: str
-    action: Literal["search", "lookup", "finish"]
+    action: Action
     argument: str
     passages: list[PassageRef]
     """What a search found; empty until the next thought."""

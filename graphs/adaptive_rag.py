@@ -1,0 +1,61 @@
+"""Adaptive-RAG (Jeong et al. 2024): as much retrieval as the question is complex. To be read beside its Fig. 2."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from langgraph.graph import END, START, StateGraph
+
+from graphs import ircot
+from nodes.context import AdaptiveContext
+from nodes.generator import ReasonedAnswer, generator
+from nodes.intake import intake
+from nodes.reasoner import reasoner, round_id
+from nodes.retriever import retriever
+from nodes.router import COMPLEXITY, ComplexityChoice, router
+from nodes.state import AdaptiveState, QuestionInput
+
+__all__ = ["builder"]
+
+
+def fresh(given: AdaptiveState) -> dict[str, Any]:
+    """The state that a run begins with."""
+    return {**ircot.fresh(given), "route": None}
+
+
+def take(state: AdaptiveState) -> str:
+    """The question's path: A, B or C."""
+    return str(state["route"])
+
+
+builder = StateGraph(AdaptiveState, context_schema=AdaptiveContext, input_schema=QuestionInput)
+builder.add_node("intake", intake(resets=fresh))
+builder.add_node("router", router("adaptive_rag/router", output=ComplexityChoice, falls_under=COMPLEXITY))
+builder.add_node("generator", generator("no_retrieval/answer", blocks=None))
+builder.add_node(
+    "retriever",
+    retriever(
+        into="evidence",
+        queries=ircot.query,
+        limit=lambda context: int(context.max_passages),
+        at=round_id,
+        ranks_given=True,
+        grows=True,
+    ),
+)
+builder.add_node("single_step_reader", generator("standard_rag/answer", name="single_step_reader"))
+builder.add_node("reasoner", reasoner("ircot/thought"))
+builder.add_node("multi_step_reader", generator("ircot/answer", name="multi_step_reader", output=ReasonedAnswer))
+
+TAKE: dict[Hashable, str] = {"no_retrieval": "generator", "single_step": "retriever", "multi_step": "retriever"}
+READ: dict[Hashable, str] = {"single_step": "single_step_reader", "multi_step": "reasoner"}
+AFTER_REASONER: dict[Hashable, str] = {"next search": "retriever", "concluded": "multi_step_reader"}
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "router")
+builder.add_conditional_edges("router", take, TAKE)
+builder.add_conditional_edges("retriever", take, READ)
+builder.add_conditional_edges("reasoner", ircot.after_reasoner, AFTER_REASONER)
+builder.add_edge("generator", END)
+builder.add_edge("single_step_reader", END)
+builder.add_edge("multi_step_reader", END)

@@ -1,0 +1,38 @@
+"""ReAct (Yao et al. 2023): thought, action and observation in turn, until the action is to finish. See its Fig. 1."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from langgraph.graph import END, START, StateGraph
+
+from nodes.agent import agent, turn_id
+from nodes.context import ReactContext
+from nodes.intake import intake
+from nodes.lookup import lookup
+from nodes.retriever import retriever
+from nodes.state import QuestionInput, ReactState
+
+__all__ = ["builder"]
+
+
+def act(state: ReactState) -> str:
+    """What the agent chose to do."""
+    return state["turns"][-1]["action"]
+
+
+builder = StateGraph(ReactState, context_schema=ReactContext, input_schema=QuestionInput)
+builder.add_node("intake", intake(resets=lambda given: {"turns": [], "page": []}))
+builder.add_node("agent", agent("react/agent"))
+builder.add_node(
+    "retriever",
+    retriever(into="page", queries=lambda state: [state["turns"][-1]["argument"]], at=turn_id, ranks_given=True),
+)
+builder.add_node("lookup", lookup())
+
+ACT: dict[Hashable, str] = {"search": "retriever", "lookup": "lookup", "finish": END}
+builder.add_edge(START, "intake")
+builder.add_edge("intake", "agent")
+builder.add_conditional_edges("agent", act, ACT)
+builder.add_edge("retriever", "agent")
+builder.add_edge("lookup", "agent")
