@@ -64,6 +64,13 @@ def evaluate(
     judge: Annotated[
         bool, typer.Option("--judge", help="Have a model (HOPGRAPH_JUDGE_MODEL) say of every answer if it is right.")
     ] = False,
+    perfect: Annotated[
+        bool,
+        typer.Option("--perfect", help="Simulation: perfect agents, built from gold decompositions, play the model."),
+    ] = False,
+    wrong: Annotated[
+        float, typer.Option(min=0, max=1, help="With --perfect: probability that an agent's reply is wrong.")
+    ] = 0.0,
     cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -77,18 +84,22 @@ def evaluate(
         _refuse_with_resume(
             {"--method": method, "--questions": questions, "--index": index, "--limit": limit, "--seed": seed}
             | {"--out": out, "--set": settings, "--overlay": overlay, "--ablations": ablations}
-            | {"--contexts": contexts or None}
+            | {"--contexts": contexts or None, "--perfect": perfect or None, "--wrong": wrong or None}
         )
         folder = RunFolder(resume)
-        variants = asyncio.run(_resume(folder, quiet=as_json))
+        with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
+            variants = asyncio.run(_resume(folder, quiet=as_json))
     else:
         chosen, values = _variants(method, ablations, overlay or [], settings or [], index)
         asked = _questions(questions, dataset, limit, seed)
         folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
-        variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, quiet=as_json))
+        about |= _simulated(perfect, wrong, seed)
+        with _agents(about, asked, None if contexts else index):
+            variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, quiet=as_json))
     if judge:
-        asyncio.run(_judge(folder))
+        with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
+            asyncio.run(_judge(folder))
     summary = _summary(folder, variants, prices)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
@@ -128,6 +139,35 @@ def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | N
     from hopgraph.evaluation.data import read_questions, sample
 
     return sample(read_questions(_required(path, "--questions", "a file of questions"), dataset), limit, seed)
+
+
+def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
+    """What `run.json` says of a simulation; nothing where a model answers."""
+    from hopgraph.simulation.playing import Simulation
+    from inference.errors import InputError
+
+    if wrong and not perfect:
+        raise InputError("--wrong: goes with --perfect", hint="a model is wrong by itself")
+    return {"simulation": Simulation(wrong, seed or 0).as_row()} if perfect else {}
+
+
+def _index_of(about: dict[str, Any]) -> str | None:
+    found = about["identity"]["index"]
+    return str(found["name"]) if found else None
+
+
+@contextmanager
+def _agents(about: dict[str, Any], questions: list[Question], index: str | None) -> Iterator[None]:
+    """Perfect agents in the place of a model where the run is a simulation; it is said, whatever it costs."""
+    from hopgraph.simulation.playing import Simulation, playing
+
+    simulation = Simulation.of(about)
+    if simulation is None:
+        yield
+        return
+    _note(f"{simulation}")
+    with playing(simulation, questions, index):
+        yield
 
 
 async def _run(
@@ -195,6 +235,8 @@ def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) ->
     summary = summarise(folder.records(), questions, [variant.name for variant in variants], price)
     about = folder.about()
     summary["run"] = {"folder": str(folder.path), "id": about["run"], "questions": len(questions)}
+    if simulation := about.get("simulation"):
+        summary["run"]["simulation"] = simulation["said"]
     return summary
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -42,6 +43,14 @@ def read(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the reader; may be repeated.")
     ] = None,
+    perfect: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="QUESTIONS",
+            help="Simulation: a perfect reader, built from these questions' gold decompositions, plays the model.",
+        ),
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="With --perfect: the questions' dataset, as for `eval`.")] = "own",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
     """Read an index into the question-answer pairs that CompactRAG answers from. What was cut off goes on."""
@@ -68,11 +77,26 @@ def read(
         values = settings_of(settings or []) | {"index": index}
         values |= {"model": model} if model else {}
         values |= {"coverage_repair": True} if coverage_repair else {}
-        made = asyncio.run(_read(values, ids, limit, retry_failed, anew))
+        with _reader(perfect, dataset, index):
+            made = asyncio.run(_read(values, ids, limit, retry_failed, anew))
     if as_json:
         print(json.dumps(asdict(made), ensure_ascii=False))
     else:
         print_report(made)
+
+
+@contextmanager
+def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
+    """A perfect reader in the place of a model, if there are questions to make one from."""
+    if questions is None:
+        yield
+        return
+    from hopgraph.evaluation.data import read_questions
+    from hopgraph.simulation.playing import Simulation, playing
+
+    print(Simulation(), file=sys.stderr)
+    with playing(Simulation(), read_questions(questions, dataset), index):
+        yield
 
 
 async def _read(
@@ -149,6 +173,8 @@ def print_report(report: Report) -> None:
     for what, cost in (("reading", report.tokens), ("coverage repair", report.coverage_tokens)):
         if cost.calls:
             print(f"  {what}: {cost.calls:,} calls, {cost.prompt:,} + {cost.completion:,} tokens")
+    if simulated := [name for name in report.models if name.startswith("simulated-")]:
+        print(f"  read in a simulation, by no model: {', '.join(simulated)}")
     if report.repairs:
         print(f"  of the calls {report.repairs:,} were repairs of replies that could not be used")
     if report.now.get("passages"):

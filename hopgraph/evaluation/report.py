@@ -14,6 +14,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.evaluation.metrics import normalise_title
 from hopgraph.evaluation.scoring import Record, Summary, summarise
+from hopgraph.simulation.playing import Simulation
 from inference.errors import InputError, StoreError
 from nodes.rendering import plain
 from stores.passages import Passage
@@ -51,6 +52,11 @@ class Runs:
     abouts: list[dict[str, Any]] = field(default_factory=list)
     """What each folder's `run.json` says."""
 
+    @property
+    def simulations(self) -> list[str]:
+        """What has to be said of the runs that no model answered."""
+        return list(dict.fromkeys(str(found) for about in self.abouts if (found := Simulation.of(about))))
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -64,20 +70,24 @@ class Chart:
 def read_runs(folders: Sequence[Path]) -> Runs:
     """The results of evaluation runs.
 
-    Variants of the same name in two folders are told apart by the folder's. Questions are matched by id.
+    Variants of the same name in two folders are told apart by the folder's, and simulated ones from those that a model
+    answered. Questions are matched by id.
 
     Raises:
         StoreError: A folder has no run, or a damaged one.
         InputError: Two runs mean different questions by the same id.
     """
     found = Runs()
-    for path in folders:
+    abouts = {path: RunFolder(path).about() for path in folders}
+    tags = {path: simulation.tag if (simulation := Simulation.of(about)) else "" for path, about in abouts.items()}
+    mixed = len(set(tags.values())) > 1
+    for path, about in abouts.items():
         folder = RunFolder(path)
-        about = folder.about()
         names: dict[str, str] = {}
         for row in about["variants"]:
             own = str(row["name"])
-            name = own if own not in found.methods else f"{own} ({path.name})"
+            name = f"{own} ({tags[path]})" if mixed and tags[path] else own
+            name = name if name not in found.methods else f"{name} ({path.name})"
             if name in found.methods:
                 raise InputError(f"{path}: there is a variant {name!r} already", hint="rename one of the folders")
             names[own] = name
@@ -116,7 +126,14 @@ def write_report(runs: Runs, out: Path) -> Path:
         charts = _charts(runs, summary, beside)
         inline = _write_trajectories(runs, beside)
         page = render_report(
-            summary, charts, _overview(runs), inline, abouts=runs.abouts, files=beside.name, chunk=CHUNK
+            summary,
+            charts,
+            _overview(runs),
+            inline,
+            abouts=runs.abouts,
+            simulations=runs.simulations,
+            files=beside.name,
+            chunk=CHUNK,
         )
         out.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -159,6 +176,7 @@ def _charts(runs: Runs, summary: Summary, beside: Path) -> list[Chart]:
     shown = []
     for name, caption, figure in made:
         if figure is not None:
+            charts.mark(figure, runs.simulations)
             (beside / f"{name}.png").write_bytes(charts.png(figure))
             shown.append(Chart(name, caption, charts.svg(figure)))
     return shown

@@ -218,8 +218,7 @@ def summarise(
 
 
 def _variant(name: str, records: Sequence[Record], questions: Mapping[str, Question], price: Price | None) -> Variant:
-    searched = any(record["cost"]["searches"] or record["metrics"].get("retrieved_recall") for record in records)
-    if not searched:  # a method without retrieval has no recall, rather than a bad one
+    if not _searches(records):  # a method without retrieval has no recall, rather than a bad one
         records = [{**record, "metrics": _answers_only(record["metrics"])} for record in records]
     # A failed run named no sentences; of a method that names them it counts as having found none.
     names = list(dict.fromkeys(metric for record in records for metric in record["metrics"]))
@@ -257,6 +256,10 @@ def _variant(name: str, records: Sequence[Record], questions: Mapping[str, Quest
         types=_groups(records, questions, lambda question: question.type),
         hops=_groups(records, questions, lambda question: "" if question.hops is None else str(question.hops)),
     )
+
+
+def _searches(records: Iterable[Record]) -> bool:
+    return any(record["cost"]["searches"] or record["metrics"].get("retrieved_recall") for record in records)
 
 
 def _answers_only(scores: Mapping[str, float]) -> dict[str, float]:
@@ -303,11 +306,13 @@ def _group(records: Sequence[Record]) -> Group:
 
 
 def _pair(first: str, second: str, by_variant: Mapping[str, Mapping[str, Record]]) -> Pair:
-    """The comparison over the questions that both have."""
+    """The comparison over the questions that both have; a method that searches nothing has no recall to compare."""
     one, two = by_variant[first], by_variant[second]
+    measured = ["em", "f1", "accuracy", "entity_accuracy", "judged"]
+    measured += ["retrieved_recall"] * (_searches(one.values()) and _searches(two.values()))
     shared = [key for key in one if key in two]
     found: dict[str, Comparison] = {}
-    for metric in ("em", "f1", "accuracy", "entity_accuracy", "retrieved_recall", "judged"):
+    for metric in measured:
         both = [key for key in shared if metric in one[key]["metrics"] and metric in two[key]["metrics"]]
         gap = compare([one[key]["metrics"][metric] for key in both], [two[key]["metrics"][metric] for key in both])
         if gap is not None:

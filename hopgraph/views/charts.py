@@ -12,7 +12,7 @@ from inference.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["cumulative_tokens", "efficiency", "png", "quality_and_cost", "svg", "sweep", "tokens_by_question"]
+__all__ = ["cumulative_tokens", "efficiency", "mark", "png", "quality_and_cost", "svg", "sweep", "tokens_by_question"]
 
 _COLOURS = (
     "#3d5a98",
@@ -131,6 +131,12 @@ def sweep(setting: str, variants: Sequence[tuple[float, Variant]]) -> Figure | N
     other.set_ylabel("tokens a question", color=_COLOURS[1])
     other.set_ylim(bottom=0)
     return figure
+
+
+def mark(figure: Figure, said: Sequence[str]) -> None:
+    """Say on the figure itself what has to be said of its figures."""
+    if said:
+        figure.suptitle("\n".join(said), fontsize=8, color="#b3462e", y=0.98)
 
 
 def svg(figure: Figure) -> str:

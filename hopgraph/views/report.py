@@ -26,6 +26,7 @@ def render_report(
     trajectories: Mapping[str, Any] | None,
     *,
     abouts: Sequence[Mapping[str, Any]],
+    simulations: Sequence[str],
     files: str,
     chunk: int,
 ) -> str:
@@ -37,6 +38,7 @@ def render_report(
         questions: A row a question, as `evaluation.report` makes them.
         trajectories: By question id and variant's number; None when they are in files.
         abouts: What the runs' `run.json` say.
+        simulations: What has to be said of runs that no model answered.
         files: Folder of those files, beside the page.
         chunk: Questions in each.
     """
@@ -55,6 +57,7 @@ def render_report(
         charts=[(chart, Markup(chart.svg)) for chart in charts],  # noqa: S704  (matplotlib escapes its texts)
         kinds=[("type", _groups(variants, "types")), ("hops", _groups(variants, "hops"))],
         abouts=abouts,
+        simulations=simulations,
         total=len(questions),
         data=Markup(_script_json(data)),  # noqa: S704
         names=Markup(_script_json([variant["variant"] for variant in variants])),  # noqa: S704

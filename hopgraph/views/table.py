@@ -47,7 +47,10 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             for groups, name in ((variant["types"], "type"), (variant["hops"], "hops"))
             if len(groups) > 1
         ]
+    simulation = str(summary.get("run", {}).get("simulation", ""))
     for table in tables:
+        if simulation:
+            console.print(Text(simulation, style="bold yellow"))
         console.print(table)
         console.print()
     console.print(Text("Means of all questions, failed ones included; 95% intervals; shares in %.", style="dim"))

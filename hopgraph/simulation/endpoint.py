@@ -1,0 +1,166 @@
+"""An OpenAI-compatible endpoint whose model is a function: real HTTP, and if wanted a latency and a number of slots."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+__all__ = ["Completion", "Endpoint", "Request"]
+
+Token = tuple[str, float] | tuple[str, float, Mapping[str, float]]
+"""Spelling and log-probability of a token, and those of its alternatives."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request."""
+
+    id: str
+    """Its `X-Request-Id`."""
+    body: Mapping[str, Any]
+
+    @property
+    def method(self) -> str:
+        """The method that asks."""
+        return self._place[0]
+
+    @property
+    def node(self) -> str:
+        """The node that asks."""
+        return self._place[1]
+
+    @property
+    def prompt(self) -> str:
+        """The text of the first user message."""
+        return next((str(m["content"]) for m in self.body["messages"] if m["role"] == "user"), "")
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        parts = self.id.rsplit(".", 3)
+        return (parts[1], parts[2]) if len(parts) == 4 else ("", "")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A completion."""
+
+    text: str
+    tokens: Sequence[Token] = ()
+    """Its tokens; without any, pieces of four characters."""
+
+
+Model = Callable[[Request], Completion]
+
+
+class Endpoint:
+    """A server on a free port of this machine.
+
+    Args:
+        model: Makes the completion of a request; from several threads at a time. What it raises is a 400.
+        name: The model's name.
+        latency: Seconds that every completion takes.
+        slots: Completions made at a time; the others wait. None: as many as come.
+    """
+
+    def __init__(self, model: Model, name: str, *, latency: float = 0.0, slots: int | None = None) -> None:
+        self.requests: list[str] = []
+        """Ids of the requests for completions, in the order in which they came."""
+        self.name = name
+        self._model = model
+        self._latency = latency
+        self._slots = threading.Semaphore(slots) if slots else None
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = 65536  # headers and body in one packet: no wait for a delayed acknowledgement
+            disable_nagle_algorithm = True
+
+            def log_message(self, *args: Any) -> None:
+                """Nothing is logged."""
+
+            def do_GET(self) -> None:
+                """The list of models."""
+                known = self.path == "/v1/models"
+                self._send(200, {"object": "list", "data": [{"id": outer.name, "object": "model"}]}) if known else (
+                    self._send(404, {})
+                )
+
+            def do_POST(self) -> None:
+                """A completion."""
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if self.path != "/v1/chat/completions":
+                    self._send(404, {})
+                    return
+                try:
+                    self._send(200, outer.complete(Request(self.headers.get("x-request-id", ""), body)))
+                except (BrokenPipeError, ConnectionResetError):
+                    return
+                except Exception as error:
+                    self._send(400, {"error": {"message": f"simulation: {error!r}"}})
+
+            def _send(self, status: int, body: Mapping[str, Any]) -> None:
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def complete(self, request: Request) -> dict[str, Any]:
+        """The body of a chat completion; it takes the latency, and a slot."""
+        self.requests.append(request.id)
+        if self._slots is None:
+            time.sleep(self._latency)
+            return _body(request, self._model(request), self.name)
+        with self._slots:
+            time.sleep(self._latency)
+        return _body(request, self._model(request), self.name)
+
+    @contextmanager
+    def running(self) -> Iterator[Endpoint]:
+        """Serve while the context lasts."""
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+    block_on_close = False
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that went away is no news."""
+
+
+def _body(request: Request, reply: Completion, name: str) -> dict[str, Any]:
+    tokens = reply.tokens or [(reply.text[at : at + 4], -0.01) for at in range(0, len(reply.text), 4)]
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": {"role": "assistant", "content": reply.text},
+        "finish_reason": "stop",
+    }
+    if request.body.get("logprobs"):
+        choice["logprobs"] = {"content": [_row(*token) for token in tokens]}
+    words = sum(len(str(message["content"]).split()) for message in request.body["messages"])
+    usage = {"prompt_tokens": words, "completion_tokens": len(tokens), "total_tokens": words + len(tokens)}
+    return {"id": "simulated", "object": "chat.completion", "created": 0, "model": name, "choices": [choice], "usage": usage}
+
+
+def _row(text: str, logprob: float, top: Mapping[str, float] | None = None) -> dict[str, Any]:
+    others = [{"token": key, "logprob": value, "bytes": list(key.encode())} for key, value in (top or {}).items()]
+    return {"token": text, "logprob": logprob, "bytes": list(text.encode()), "top_logprobs": others}

@@ -1,0 +1,249 @@
+"""Perfect agents: they answer what they are shown and nothing else, err as often as asked, and say what they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from hopgraph.cli import run_app
+from hopgraph.evaluation.data import Question, SubQuestion
+from hopgraph.methods import METHODS
+from hopgraph.simulation.agents import ROLES
+from hopgraph.simulation.gold import cases_of
+from hopgraph.simulation.playing import gold_passages
+from tests.hopgraph.evaluation.conftest import comparable, results
+
+FILMS = [
+    {"title": "Northern Lights", "text": "Northern Lights is a film. It was directed by John Hanson."},
+    {"title": "John Hanson", "text": "John Hanson, born on 3 May 1942 in Fargo, makes films."},
+    {"title": "Red Harbour", "text": "Red Harbour is a film by Vera Kim."},
+    {"title": "Vera Kim", "text": "Vera Kim is a director. She was born on 7 June 1950 in Omsk."},
+    {"title": "Bananas", "text": "Bananas are yellow. They grow in Omsk, too."},
+]
+BRIDGE = {
+    "id": "bridge",
+    "question": "Where was the director of Northern Lights born?",
+    "answers": ["Fargo"],
+    "type": "compositional",
+    "gold_titles": ["Northern Lights", "John Hanson"],
+    "decomposition": [
+        {"question": "Northern Lights >> director", "answer": "John Hanson"},
+        {"question": "John Hanson >> place of birth", "answer": "Fargo"},
+    ],
+}
+COMPARISON = {
+    "id": "comparison",
+    "question": "Which film has the younger director, Northern Lights or Red Harbour?",
+    "answers": ["Red Harbour"],
+    "type": "bridge_comparison",
+    "gold_titles": ["Northern Lights", "Red Harbour", "John Hanson", "Vera Kim"],
+    "decomposition": [
+        {"question": "Northern Lights >> director", "answer": "John Hanson"},
+        {"question": "Red Harbour >> director", "answer": "Vera Kim"},
+        {"question": "John Hanson >> date of birth", "answer": "3 May 1942"},
+        {"question": "Vera Kim >> date of birth", "answer": "7 June 1950"},
+    ],
+}
+WORDS = {
+    "id": "words",
+    "question": "Who made the film that John Hanson did not make?",
+    "answers": ["Vera Kim"],
+    "type": "2hop",
+    "gold_titles": ["Northern Lights", "Red Harbour"],
+    "decomposition": [
+        {"question": "Which film is not by John Hanson?", "answer": "Red Harbour"},
+        {"question": "Who made #1 ?", "answer": "Vera Kim"},
+    ],
+}
+ALL = [{**row, "contexts": FILMS} for row in (BRIDGE, COMPARISON, WORDS)]
+ANSWERING = [method for method in METHODS if method not in ("no_retrieval", "compactrag")]
+
+
+@pytest.fixture
+def simulate(home, tmp_path, capfd):
+    """Runs a simulation into a folder; gives exit code, summary and results."""
+
+    def run(rows, *words, out="run"):
+        path = tmp_path / f"{out}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        code = run_app(["eval", "--perfect", "-q", str(path), "--out", str(tmp_path / out), "--json", *words])
+        text, err = capfd.readouterr()
+        assert code == 0, err
+        return json.loads(text), results(tmp_path / out), err
+
+    return run
+
+
+def gold(row):
+    steps = tuple(SubQuestion(step["question"], step["answer"]) for step in row["decomposition"])
+    question = Question(
+        row["id"], row["question"], tuple(row["answers"]), gold_titles=tuple(row["gold_titles"]), decomposition=steps,
+        contexts=tuple(FILMS),
+    )  # fmt: skip
+    return cases_of([question], gold_passages([question], None))[0]
+
+
+def test_sub_questions_tell_nothing_that_is_not_known():
+    case = gold(BRIDGE)
+    director, birth = case.facts
+    assert birth.needs == (1,)
+    assert case.ask(birth, {}) == "What is the place of birth of the director of Northern Lights?"
+    assert case.ask(birth, {1: "John Hanson"}) == "What is the place of birth of John Hanson?"
+    assert case.form_of("what is the place of birth of John Hanson").known == {1}
+    assert case.form_of("What is the place of birth of Somebody Else?").fact == birth
+    assert case.form_of("What is the colour of bananas?") is None
+    assert case.ask(director, {}) == "What is the director of Northern Lights?"
+
+
+def test_a_fact_counts_only_where_it_is_known_whom_it_is_about():
+    case = gold(BRIDGE)
+    assert case.values({2}) == {}
+    assert case.values({2}, {1: "John Hanson"}) == {1: "John Hanson", 2: "Fargo"}
+    assert case.values({2}, {1: "Vera Kim"}) == {1: "Vera Kim"}
+    assert case.conclude(case.values({1, 2})) == "Fargo"
+    assert case.conclude(case.values({1})) is None
+    comparison = gold(COMPARISON)
+    assert [fact.needs for fact in comparison.facts] == [(), (), (1,), (2,)]
+    assert comparison.conclude(comparison.values({1, 2, 3})) is None
+    assert comparison.conclude(comparison.values({1, 2, 3, 4})) == "Red Harbour"
+    assert comparison.conclude(comparison.values({1, 2, 3}, {4: "1900"})) == "Northern Lights"
+
+
+@pytest.mark.parametrize("method", ANSWERING)
+def test_with_all_passages_every_method_is_right(simulate, method):
+    _, found, _ = simulate(ALL, "-m", method, "--contexts")
+    assert {key[1]: line["answer"] for key, line in found.items()} == {
+        "bridge": "Fargo",
+        "comparison": "Red Harbour",
+        "words": "Vera Kim",
+    }
+    assert all(not step["fallback"] for line in found.values() for step in line["trajectory"])
+    assert all(line["cost"]["repairs"] == 0 for line in found.values())
+
+
+@pytest.mark.parametrize("method", ANSWERING)
+def test_what_is_not_shown_is_not_answered(simulate, method):
+    without = [row for row in FILMS if row["title"] != "John Hanson"]
+    _, found, _ = simulate([{**BRIDGE, "contexts": without}, {**COMPARISON, "contexts": without}], "-m", method, "--contexts")
+    assert {line["status"] for line in found.values()} == {"unanswerable"}
+
+
+def test_the_model_alone_knows_nothing(simulate):
+    _, found, _ = simulate(ALL, "-m", "no_retrieval")
+    assert {line["status"] for line in found.values()} == {"unanswerable"}
+
+
+def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd):
+    from stores.build import build_index
+    from stores.passages import Passage
+
+    build_index("films", [Passage(f"p{n}", row["title"], row["text"]) for n, row in enumerate(FILMS)])
+    rows = [{**BRIDGE, "gold_ids": ["p0", "p1"]}, {**COMPARISON, "gold_ids": ["p0", "p2", "p1", "p3"]}]
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run_app(["read", "--index", "films", "--perfect", str(asked)]) == 0
+    out, err = capfd.readouterr()
+    assert "read in a simulation" in out
+    assert "simulation" in err
+    summary, found, _ = simulate(rows, "-m", "compactrag,hanrag,parrag", "--index", "films", "--set", "top_k=2")
+    assert found["compactrag", "bridge"]["answer"] == "Fargo"
+    assert found["compactrag", "comparison"]["answer"] == "Red Harbour"
+    assert all(line["metrics"]["em"] == 1 for line in found.values())
+    assert all(variant["costs"]["searches"]["mean"] > 0 for variant in summary["variants"])
+
+
+def test_agents_err_as_often_as_asked_and_the_same_way_each_time(simulate):
+    words = ("-m", "hanrag,parrag,prism,prunerag,standard_rag", "--contexts", "--wrong")
+    _, right, _ = simulate(ALL, *words, "0", out="right")
+    _, half, _ = simulate(ALL, *words, "0.5", out="half")
+    _, again, _ = simulate(ALL, *words, "0.5", out="again")
+    _, other, _ = simulate(ALL, *words, "0.5", "--seed", "3", out="other")
+    _, never, _ = simulate(ALL, *words, "1", out="never")
+    assert {key: comparable(line) for key, line in half.items()} == {
+        key: comparable(line) for key, line in again.items()
+    }
+    assert {key: comparable(line) for key, line in half.items()} != {
+        key: comparable(line) for key, line in other.items()
+    }
+    em = [sum(line["metrics"]["em"] for line in found.values()) for found in (right, half, never)]
+    assert em[0] == len(right) > em[1] > em[2] == 0
+
+
+def test_a_simulation_says_so_wherever_it_appears(simulate, tmp_path, capfd):
+    summary, _, err = simulate(ALL[:2], "-m", "prism,no_retrieval", "--contexts")
+    said = "simulation: perfect agents"
+    assert said in err
+    assert said in summary["run"]["simulation"]
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert said in about["simulation"]["said"]
+    assert about["identity"]["models"] == {"llm": "simulated-perfect"}
+    assert run_app(["eval", "--resume", str(tmp_path / "run")]) == 0
+    out, _ = capfd.readouterr()
+    assert out.count(said) >= 3  # over each table
+    assert run_app(["report", str(tmp_path / "run")]) == 0
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "Simulation: perfect agents" in page
+    assert "(simulation)" in re.search(r"<title>(.*?)</title>", page)[1]
+    assert page.count(said) >= page.count("<figure")
+
+
+def test_simulated_and_other_runs_have_different_names_in_a_report(simulate, model, tmp_path, capfd):
+    simulate(ALL[:1], "-m", "prism", "--contexts", out="perfect")
+    simulate(ALL[:1], "-m", "prism", "--contexts", "--wrong", "0.5", out="half")
+    path = tmp_path / "perfect.jsonl"
+    model(lambda request: {"answer": "Paris"})
+    words = ["-m", "no_retrieval", "-q", str(path), "--out", str(tmp_path / "real")]
+    assert run_app(["eval", *words]) == 0
+    assert run_app(["report", *(str(tmp_path / name) for name in ("perfect", "half", "real"))]) == 0
+    page = (tmp_path / "perfect" / "report.html").read_text("utf-8")
+    names = json.loads(re.search(r'<script id="names" type="application/json">(.*?)</script>', page)[1])
+    assert names == ["prism (simulated)", "prism (simulated, 0.5 wrong)", "no_retrieval"]
+
+
+def test_a_simulation_that_was_cut_off_goes_on_without_a_model(simulate, tmp_path, capfd):
+    _, whole, _ = simulate(ALL, "-m", "hanrag,prism", "--contexts", "--wrong", "0.3")
+    path = tmp_path / "run" / "results.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    before = dict(os.environ)
+    assert run_app(["eval", "--resume", str(tmp_path / "run"), "--json"]) == 0
+    assert dict(os.environ) == before
+    assert results(tmp_path / "run") == whole
+
+
+def test_another_error_rate_is_another_run(simulate, tmp_path, capfd):
+    simulate(ALL, "-m", "prism", "--contexts")
+    path = tmp_path / "run.jsonl"
+    words = ["eval", "--perfect", "-m", "prism", "--contexts", "-q", str(path), "--out", str(tmp_path / "run")]
+    assert run_app([*words, "--wrong", "0.2"]) == 2
+    assert "models.llm" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "message"),
+    [
+        ([{**BRIDGE, "decomposition": []}], ("--perfect",), "question bridge has no gold decomposition"),
+        (ALL, ("--wrong", "0.1"), "--wrong: goes with --perfect"),
+    ],
+)
+def test_what_can_t_be_simulated_is_said(home, tmp_path, capfd, rows, words, message):
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run_app(["eval", "-m", "no_retrieval", "-q", str(path), "--out", str(tmp_path / "run"), *words]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_every_node_that_asks_a_model_has_a_perfect_agent():
+    from hopgraph.methods import READERS, context_class
+
+    asking = {
+        f"{method}/{node}"
+        for method in {**METHODS, **READERS}
+        for extra in (field.json_schema_extra for field in context_class(method).model_fields.values())
+        if isinstance(extra, dict) and "prompt" in extra
+        for node in extra["langgraph_nodes"]
+    }
+    # Nodes that ask under the name of another: `decomposer_again` is the decomposer, `setwise` the selector.
+    assert asking - set(ROLES) <= {"prunerag/decomposer_again", "prism/setwise"}
