@@ -77,7 +77,9 @@ class Prompt:
     @cached_property
     def case(self) -> Case | None:
         """The user's question, where the prompt has it."""
-        return next((case for case in self._find(self.question) if squeezed(case.question) == squeezed(self.question)), None)
+        return next(
+            (case for case in self._find(self.question) if squeezed(case.question) == squeezed(self.question)), None
+        )
 
     @cached_property
     def asked(self) -> list[tuple[Case, Form | None]]:
@@ -109,7 +111,7 @@ class Prompt:
         return {fact.number for fact in case.facts if any(text in self._seen for text in fact.evidence)}
 
     def stated(self, case: Case, rows: Iterable[tuple[str, str]]) -> tuple[dict[int, str], set[int]]:
-        """Answers that earlier steps gave to sub-questions: the facts with their answers, and what they take for known."""
+        """Answers that earlier steps gave to sub-questions, by fact; and the facts that they take for known."""
         answers: dict[int, str] = {}
         known: set[int] = set()
         for question, answer in rows:
@@ -376,6 +378,77 @@ def _after(text: str, letters: int) -> str:
     return ""
 
 
+# Baselines
+
+
+def _ask_on(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
+    """Self-Ask: the next follow-up question, or the answer once it follows or nothing more can be asked."""
+    case = _the_case(prompt)
+    rows = _HOP.findall(prompt.text)
+    stated, known = prompt.stated(case, rows)
+    values = case.values((), stated, known)
+    found = case.conclude(values)
+    if errs:
+        return {"type": "final", "answer": agents.mistake(prompt, found or "")[:200]}
+    wanted = _wanted(case, values)
+    attempts = _attempts(case, wanted, rows) if wanted else 0
+    if found is None and wanted and attempts < 3 and '"follow_up"' in prompt.text:
+        return {"type": "follow_up", "question": case.ask(wanted, values, attempts)[:200]}
+    return {"type": "final", "answer": (found or NO_ANSWER)[:200]}
+
+
+def _wanted(case: Case, values: Mapping[int, str]) -> Fact | None:
+    """The first fact that is unknown, and whose subject is known."""
+    return next((f for f in case.facts if f.number not in values and all(n in values for n in f.needs)), None)
+
+
+def _attempts(case: Case, fact: Fact, rows: Iterable[tuple[str, str]]) -> int:
+    return sum(form.fact == fact for question, _ in rows if (form := case.form_of(question)))
+
+
+def _reason(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
+    """IRCoT: a fact from the passages that no sentence states; then the conclusion, or what has to be found."""
+    case = _the_case(prompt)
+    said = [squeezed(line) for line in re.findall(r"^\d+\. (.*)$", prompt.text, re.MULTILINE)]
+    values = case.values(prompt.shown(case), _false_statements(case, said))
+    found = case.conclude(values)
+    if found is not None and not errs:
+        return {"sentence": f"So the answer is: {found}."[:400]}
+    new = [case.statement(f, values) for f in case.facts if f.number in values]
+    new = [text for text in new if not any(squeezed(text).startswith(line) for line in said)]
+    wanted = _wanted(case, values)
+    if errs and wanted:
+        return {"sentence": case.statement(wanted, {**values, wanted.number: agents.mistake(prompt, "")})[:400]}
+    if new:
+        return {"sentence": new[0][:400]}
+    sentence = f"Next to be found out: {case.ask(wanted, values).rstrip('?.! ')}." if wanted else ""
+    if not sentence or any(squeezed(sentence).startswith(line) for line in said):
+        sentence = f"So the answer is: {NO_ANSWER}."
+    return {"sentence": sentence[:400]}
+
+
+def _false_statements(case: Case, said: Sequence[str]) -> dict[int, str]:
+    """What wrong sentences before made of facts: who reads them takes them for true."""
+    found = {}
+    for fact in case.facts:
+        start = squeezed(case.statement(fact, {row.number: row.answer for row in case.facts})).removesuffix(
+            f"{squeezed(fact.answer)}."
+        )
+        rest = next((line.removeprefix(start) for line in said if fact.relation and line.startswith(start)), "")
+        if rest and not rest.startswith(squeezed(fact.answer)):
+            found[fact.number] = rest.rstrip(".")
+    return found
+
+
+def _think_and_answer(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
+    """What the passages state, what is missing, and the answer if it follows."""
+    case = _the_case(prompt)
+    values = case.values(prompt.shown(case))
+    thoughts = [case.statement(fact, values) for fact in case.facts if fact.number in values]
+    thoughts += [f"It is missing: {case.ask(wanted, values)}"] if (wanted := _wanted(case, values)) else []
+    return {"thought": " ".join(thoughts)[:800], **_answer(agents, prompt, errs)}  # type: ignore[dict-item]
+
+
 # HANRAG
 
 
@@ -384,7 +457,9 @@ def _route(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
     case = _the_case(prompt)
     chained = any(fact.needs for fact in case.facts)
     right = "single_step" if len(case.facts) == 1 else "complex" if chained else "compound"
-    return {"route": {"single_step": "complex", "complex": "compound", "compound": "single_step"}[right] if errs else right}
+    return {
+        "route": {"single_step": "complex", "complex": "compound", "compound": "single_step"}[right] if errs else right
+    }
 
 
 def _decompose(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
@@ -392,30 +467,26 @@ def _decompose(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _chain(prompt: Prompt, case: Case) -> dict[int, str]:
-    stated, known = prompt.stated(case, _HOP.findall(_known_part(prompt)))
+    stated, known = prompt.stated(case, _HOP.findall(prompt.text))
     return case.values((), stated, known)
-
-
-def _known_part(prompt: Prompt) -> str:
-    return prompt.text.partition("</question>\nKnown:\n")[2]
 
 
 def _next_question(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
     """The first fact that is unknown and can be asked for; one that was asked for in vain is asked in other words."""
     case = _the_case(prompt)
     values = _chain(prompt, case)
-    wanted = next((f for f in case.facts if f.number not in values and all(n in values for n in f.needs)), None)
+    wanted = _wanted(case, values)
     if wanted is None or errs:
         return {"question": case.question[:200]}
-    asked = [form for question, _ in _HOP.findall(_known_part(prompt)) if (form := case.form_of(question))]
-    attempts = sum(form.fact == wanted for form in asked)
+    attempts = _attempts(case, wanted, _HOP.findall(prompt.text))
     return {"question": case.ask(wanted, values, attempts)[:200]}
 
 
 def _relevant(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
     """A passage that states what is asked for, or a fact on the way to it."""
     useful = any(
-        prompt.shown(case) & {fact.number for fact in case.needed(form.fact if form else None)} - (form.known if form else set())
+        prompt.shown(case)
+        & {fact.number for fact in case.needed(form.fact if form else None)} - (form.known if form else set())
         for case, form in prompt.asked
     )
     return {"relevant": useful != errs}
@@ -466,7 +537,9 @@ def _is_right(prompt: Prompt) -> bool:
     """Whether the answer that is to be judged is what the passages say."""
     found = _JUDGED.search(prompt.text) or _CLAIM.search(prompt.text)
     answer = found["answer"] if found else ""
-    return any((right := _resolve(prompt, case, form)) is not None and same(right, answer) for case, form in prompt.asked)
+    return any(
+        (right := _resolve(prompt, case, form)) is not None and same(right, answer) for case, form in prompt.asked
+    )
 
 
 def _score(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
@@ -528,7 +601,9 @@ def _read(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
     for case, fact in agents.facts_in(passage.text) if not errs else ():
         gold = {row.number: row.answer for row in case.facts}
         spelled = re.search(r"\s*".join(map(re.escape, fact.answer.split())), passage.text, re.IGNORECASE)
-        pairs.append({"question": case.ask(fact, gold), "answer": spelled[0] if spelled else _stating(passage.text, fact)})
+        pairs.append(
+            {"question": case.ask(fact, gold), "answer": spelled[0] if spelled else _stating(passage.text, fact)}
+        )
     sentences = re.split(r"(?<=[.!?]) +", passage.text)
     for number, sentence in enumerate(sentences[:6]):
         asks = f"What is {passage.title}?" if number == 0 else f"What else is said of {passage.title} ({number})?"
@@ -556,6 +631,11 @@ def _correct(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
 ROLES: dict[str, Role] = {
     "no_retrieval/generator": _answer,
     "standard_rag/generator": _answer,
+    "self_ask/asker": _ask_on,
+    "self_ask/generator": _answer,
+    "ircot/reasoner": _reason,
+    "ircot/generator": _think_and_answer,
+    "iter_retgen/drafter": _think_and_answer,
     "prism/analyzer": _subquestions,
     "prism/guess": _select,
     "prism/selector": _select,

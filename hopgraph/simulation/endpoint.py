@@ -158,7 +158,14 @@ def _body(request: Request, reply: Completion, name: str) -> dict[str, Any]:
         choice["logprobs"] = {"content": [_row(*token) for token in tokens]}
     words = sum(len(str(message["content"]).split()) for message in request.body["messages"])
     usage = {"prompt_tokens": words, "completion_tokens": len(tokens), "total_tokens": words + len(tokens)}
-    return {"id": "simulated", "object": "chat.completion", "created": 0, "model": name, "choices": [choice], "usage": usage}
+    return {
+        "id": "simulated",
+        "object": "chat.completion",
+        "created": 0,
+        "model": name,
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def _row(text: str, logprob: float, top: Mapping[str, float] | None = None) -> dict[str, Any]:

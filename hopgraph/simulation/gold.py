@@ -129,6 +129,15 @@ class Case:
         text = _tidy(_filled(fact.words, put_in)) if attempt < 2 else self.question
         return text if len(text) <= _LONGEST else fact.words
 
+    def statement(self, fact: Fact, values: Mapping[int, str]) -> str:
+        """A fact in one sentence, with the value that it has among `values`."""
+        asked = self.ask(fact, values).rstrip("?.! ")
+        said = values[fact.number]
+        prefix = f"What is the {fact.relation} of "
+        if fact.relation and asked.startswith(prefix):
+            return f"The {asked.removeprefix('What is the ')} is {said}."
+        return f"{said} is what one gets to know by asking: {asked}."
+
     def described(self, fact: Fact, values: Mapping[int, str] | None = None) -> str:
         """The answer in words that do not give it away: `the director of Northern Lights`."""
         known = values or {}

@@ -112,23 +112,21 @@ def test_a_fact_counts_only_where_it_is_known_whom_it_is_about():
     assert comparison.conclude(comparison.values({1, 2, 3}, {4: "1900"})) == "Northern Lights"
 
 
-@pytest.mark.parametrize("method", ANSWERING)
-def test_with_all_passages_every_method_is_right(simulate, method):
-    _, found, _ = simulate(ALL, "-m", method, "--contexts")
-    assert {key[1]: line["answer"] for key, line in found.items()} == {
-        "bridge": "Fargo",
-        "comparison": "Red Harbour",
-        "words": "Vera Kim",
+def test_with_all_passages_every_method_is_right(simulate):
+    _, found, _ = simulate(ALL, "-m", ",".join(ANSWERING), "--contexts")
+    right = {row["id"]: row["answers"][0] for row in ALL}
+    assert {key: line["answer"] for key, line in found.items()} == {
+        (method, key): answer for method in ANSWERING for key, answer in right.items()
     }
     assert all(not step["fallback"] for line in found.values() for step in line["trajectory"])
     assert all(line["cost"]["repairs"] == 0 for line in found.values())
 
 
-@pytest.mark.parametrize("method", ANSWERING)
-def test_what_is_not_shown_is_not_answered(simulate, method):
+def test_what_is_not_shown_is_not_answered(simulate):
     without = [row for row in FILMS if row["title"] != "John Hanson"]
-    _, found, _ = simulate([{**BRIDGE, "contexts": without}, {**COMPARISON, "contexts": without}], "-m", method, "--contexts")
-    assert {line["status"] for line in found.values()} == {"unanswerable"}
+    rows = [{**row, "contexts": without} for row in (BRIDGE, COMPARISON)]
+    _, found, _ = simulate(rows, "-m", ",".join(ANSWERING), "--contexts")
+    assert {key: line["status"] for key, line in found.items()} == dict.fromkeys(found, "unanswerable")
 
 
 def test_the_model_alone_knows_nothing(simulate):
@@ -168,8 +166,10 @@ def test_agents_err_as_often_as_asked_and_the_same_way_each_time(simulate):
     assert {key: comparable(line) for key, line in half.items()} != {
         key: comparable(line) for key, line in other.items()
     }
-    em = [sum(line["metrics"]["em"] for line in found.values()) for found in (right, half, never)]
-    assert em[0] == len(right) > em[1] > em[2] == 0
+    assert len(right) == sum(line["metrics"]["em"] for line in right.values())
+    assert len(right) > sum(line["metrics"]["em"] for line in half.values())
+    # Elsewhere two errors may cancel out, such as those of an actor and of its judges.
+    assert [line["metrics"]["em"] for key, line in never.items() if key[0] == "standard_rag"] == [0, 0, 0]
 
 
 def test_a_simulation_says_so_wherever_it_appears(simulate, tmp_path, capfd):
