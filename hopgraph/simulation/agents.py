@@ -37,6 +37,9 @@ _QUERY = re.compile(r"<query>(.*?)</query>", re.DOTALL)
 _HOP = re.compile(r"^\d+\. (.*) Answer: (.*)$", re.MULTILINE)
 _STEP = re.compile(r'<step number="\d+">\nThought: .*\nQuestion: (.*)\nAnswer: (.*)\nEvidence: .*\n</step>')
 _PAIR = re.compile(r'<evidence subquestion="[^"]*">(.*?)</evidence>', re.DOTALL)
+_SEARCH = re.compile(r"^Action \d+: search\[(.*)\]$", re.MULTILINE)
+_TRIES = (1, 0, 2)
+"""In which words ReAct asks: keywords, a question, all of the user's."""
 _UNKNOWN = frozenset({"", "(unknown)", "(no answer, see the passages)"})
 
 Reply = Mapping[str, Any] | Completion
@@ -449,6 +452,27 @@ def _think_and_answer(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Repl
     return {"thought": " ".join(thoughts)[:800], **_answer(agents, prompt, errs)}  # type: ignore[dict-item]
 
 
+def _take_turn(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
+    """ReAct: search for what is unknown, in other words where that was in vain; finish once the answer follows."""
+    case = _the_case(prompt)
+    values = case.values(prompt.shown(case))
+    found, wanted = case.conclude(values), _wanted(case, values)
+    searched = [form for text in _SEARCH.findall(prompt.text) if (form := case.form_of(text)) and form.fact == wanted]
+    if errs:
+        answer = agents.mistake(prompt, found or "")
+        return {"thought": "The passages say so.", "action": "finish", "argument": answer[:200]}
+    if found is None and wanted and len(searched) < len(_TRIES) and '- "search"' in prompt.text:
+        words = case.ask(wanted, values, _TRIES[len(searched)])
+        return {"thought": "A fact is missing.", "action": "search", "argument": words[:200]}
+    thought = "The passages say so." if found else "It can't be found."
+    return {"thought": thought, "action": "finish", "argument": (found or NO_ANSWER)[:200]}
+
+
+def _complexity(agents: PerfectAgents, prompt: Prompt, errs: bool) -> Reply:
+    """Adaptive-RAG: one fact takes one search."""
+    return {"route": "single_step" if (len(_the_case(prompt).facts) == 1) != errs else "multi_step"}
+
+
 # HANRAG
 
 
@@ -636,6 +660,12 @@ ROLES: dict[str, Role] = {
     "ircot/reasoner": _reason,
     "ircot/generator": _think_and_answer,
     "iter_retgen/drafter": _think_and_answer,
+    "react/agent": _take_turn,
+    "adaptive_rag/router": _complexity,
+    "adaptive_rag/generator": _answer,
+    "adaptive_rag/single_step_reader": _answer,
+    "adaptive_rag/reasoner": _reason,
+    "adaptive_rag/multi_step_reader": _think_and_answer,
     "prism/analyzer": _subquestions,
     "prism/guess": _select,
     "prism/selector": _select,
