@@ -87,6 +87,12 @@ lock:
 	uv pip compile pyproject.toml build-requirements.in --extra dev -c requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-annotate --no-header --quiet -o requirements-dev.lock
 	rm build-requirements.in
+	# The local server's own: what requirements.lock does not have, and the two packages it wants other versions of.
+	sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+)( ; [^\\]+)?.*/\1\2/p' requirements.lock | grep -vE '^(grpcio|protobuf)==' > base.in
+	uv pip compile pyproject.toml --extra studio -c base.in --universal --python-version 3.11 --generate-hashes --upgrade \
+		--no-annotate --no-header --quiet $$(sed -E 's/==.*//; s/^/--no-emit-package /' base.in | sort -u) \
+		-o hopgraph/studio/packages.txt
+	rm base.in
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from hopgraph.methods import check_method, context_class, load
+from hopgraph.methods import METHODS, check_method, context_class, load
 from hopgraph.results import Result, result_of
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.ledger import merge_calls
@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
     from nodes.context import Context
 
-__all__ = ["Thread", "ask", "failed", "make_context", "new_thread", "read_thread", "resume", "thread_of"]
+__all__ = [
+    "About",
+    "Thread",
+    "about_of",
+    "ask",
+    "failed",
+    "make_context",
+    "new_thread",
+    "read_thread",
+    "resume",
+    "thread_of",
+]
 
 NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -39,6 +50,30 @@ class Thread:
     question: str
     context: Context
     finished: bool
+
+
+@dataclass(frozen=True)
+class About:
+    """What the checkpoints of a thread say it was started with."""
+
+    method: str
+    id: str
+    """Question id."""
+    question: str
+    """"" where only the run's state has it."""
+    context: dict[str, Any] | None
+    """Settings as they were given; None where only the run's state has them."""
+
+
+def about_of(metadata: Mapping[str, Any]) -> About | None:
+    """What a checkpoint's metadata say of its thread, be it of `ask` or of the local server; None: nothing of use."""
+    try:
+        if _METADATA not in metadata:
+            return About(str(metadata["graph_id"]), "ask", "", None)
+        about = json.loads(metadata[_METADATA])
+        return About(str(about["method"]), str(about["id"]), str(about["question"]), dict(about["context"]))
+    except (KeyError, ValueError, TypeError):
+        return None
 
 
 def thread_of(run: str, context: Context, question_id: str) -> str:
@@ -157,15 +192,19 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     latest = await saver.aget_tuple(config)
     if latest is None:
         raise StoreError(f"no thread {thread}", hint="`hopgraph ask` prints the id of its thread when it starts")
+    about = about_of(cast("dict[str, Any]", latest.metadata))
+    strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew")
+    if about is None or about.method not in METHODS:
+        raise strange
+    state = await load(about.method, saver).aget_state(config)
+    given = about.context if about.context is not None else state.values.get("settings", {})
+    question = about.question or str(state.values.get("question", ""))
     try:
-        about = json.loads(cast("dict[str, Any]", latest.metadata)[_METADATA])
-        context = make_context(about["method"], about["context"])
-        question_id, question = str(about["id"]), str(about["question"])
-    except (KeyError, ValueError, TypeError):
-        raise StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew") from None
-    state = await load(context.method, saver).aget_state(config)
+        context = make_context(about.method, given)
+    except (InputError, ValueError, TypeError):
+        raise strange from None
     # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
-    return Thread(thread, context.method, question_id, question, context, finished=not state.tasks)
+    return Thread(thread, context.method, about.id, question, context, finished=not state.tasks)
 
 
 def check_thread(thread: str) -> str:

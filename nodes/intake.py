@@ -68,6 +68,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         index, contexts, own = await asyncio.to_thread(check)
         return {
             "question": question,
+            "settings": context.model_dump(mode="json", exclude_unset=True),
             "given": contexts or [],
             "index": index,
             "answer": "",

@@ -167,6 +167,8 @@ class State(TypedDict, total=False):
     contexts: Annotated[list[str | GivenPassage], EphemeralValue]
     """As in the input; only the first node sees them."""
     gold: Annotated[list[SentenceRef | str], EphemeralValue]
+    settings: dict[str, Any]
+    """Those of the context that were set; what was not is at its default."""
     given: list[str]
     """Ids of the passages given with the question; when there are any, nothing else is searched."""
     index: IndexRef | None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from inference.errors import InputError, StoreError
@@ -15,7 +18,7 @@ from inference.settings import get_settings
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["checkpoint_place", "open_checkpoints", "without_password"]
+__all__ = ["KeptThread", "checkpoint_place", "kept_threads", "open_checkpoints", "without_password"]
 
 _POSTGRES = ("postgres", "postgresql")
 
@@ -60,7 +63,7 @@ async def _sqlite(path: Path) -> AsyncIterator[BaseCheckpointSaver[str]]:
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
         connection = await aiosqlite.connect(path, timeout=30)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"checkpoints in {path}: {error}", hint="is the folder writable?") from None
@@ -117,6 +120,42 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
         yield saver
     finally:
         await pool.close()
+
+
+@dataclass(frozen=True)
+class KeptThread:
+    """A thread that a store of checkpoints has."""
+
+    id: str
+    metadata: dict[str, Any]
+    """Of its latest checkpoint."""
+
+
+async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[list[KeptThread], int]:
+    """The latest threads of a store that `open_checkpoints` opened, newest first, and how many there are in all.
+
+    Ids of checkpoints are in the order of time, so that the latest one of a thread says when it was last worked on.
+    """
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+    newest = (
+        "SELECT thread_id, metadata FROM checkpoints JOIN (SELECT thread_id AS kept, MAX(checkpoint_id) AS latest "
+        "FROM checkpoints WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY latest DESC LIMIT {}) AS newest "
+        "ON thread_id = kept AND checkpoint_id = latest WHERE checkpoint_ns = '' ORDER BY latest DESC"
+    )
+    count = "SELECT COUNT(DISTINCT thread_id) AS threads FROM checkpoints"
+    if isinstance(saver, AsyncSqliteSaver):
+        async with saver.conn.execute(newest.format("?"), (limit,)) as cursor:
+            rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in await cursor.fetchall()]
+        async with saver.conn.execute(count) as cursor:
+            (total,) = await cursor.fetchone() or (0,)
+    else:
+        async with cast("Any", saver)._cursor() as cursor:
+            await cursor.execute(newest.format("%s"), (limit,))
+            rows = [(str(row["thread_id"]), dict(row["metadata"] or {})) for row in await cursor.fetchall()]
+            await cursor.execute(count)
+            total = (await cursor.fetchone())["threads"]
+    return [KeptThread(thread, metadata) for thread, metadata in rows], int(total)
 
 
 def without_password(url: str) -> str:

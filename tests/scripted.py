@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -185,6 +186,37 @@ class ScriptedModel:
     def nodes(self) -> list[str]:
         """Which nodes asked, in order."""
         return [request.node for request in self.requests]
+
+
+def plausible(request: Request) -> str | Completion:
+    """A reply of the shape that a request asks for, whatever asks: the first of every choice, and as little as may be.
+
+    Yes and no come with their probabilities; where a reply may be of several kinds, the first one is it.
+    """
+    form = request.body.get("response_format")
+    if form is None:
+        return "Paris"
+    schema = form["json_schema"]["schema"]
+    text = json.dumps(_instance(schema, schema.get("$defs", {})))
+    tokens = [(piece, -0.01, {piece: -0.01}) for piece in re.split(r"((?<=:) (?:true|false))", text) if piece]
+    return Completion(text, tokens=tokens)
+
+
+def _instance(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    if "$ref" in schema:
+        return _instance(named[schema["$ref"].rpartition("/")[2]], named)
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            return _instance(schema[choice][0], named)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][0]
+    if schema["type"] == "object":
+        return {name: _instance(part, named) for name, part in schema.get("properties", {}).items()}
+    if schema["type"] == "array":
+        return [_instance(schema["items"], named) for _ in range(max(schema.get("minItems", 0), 1))]
+    return {"string": "Paris", "number": 0.9, "integer": schema.get("minimum", 1), "boolean": True}[schema["type"]]
 
 
 def completion(request: Request, reply: str | dict[str, Any] | Completion) -> dict[str, Any]:

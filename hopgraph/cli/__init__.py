@@ -15,6 +15,7 @@ from hopgraph.cli.prompts import prompts
 from hopgraph.cli.read import read
 from hopgraph.cli.report import report
 from hopgraph.cli.serve import serve
+from hopgraph.cli.studio import studio
 from hopgraph.cli.trace import trace
 
 __all__ = ["app", "main", "run_app"]
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (index, read, search, ask, resume, trace, report, serve, doctor, graph):
+for command in (index, read, search, ask, resume, trace, report, studio, serve, doctor, graph):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(prompts, name="prompts")

@@ -16,7 +16,7 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from inference.errors import StoreError
-from stores.checkpoints import open_checkpoints
+from stores.checkpoints import kept_threads, open_checkpoints
 from tests.postgres import running_postgres
 
 pytest.importorskip("psycopg")
@@ -141,6 +141,19 @@ async def test_a_checkpoint_can_not_bring_in_objects_of_other_types(url: str) ->
     values = {channel: value for _, channel, value in latest.pending_writes or []}
     assert values["plain"] == {"a": [1, "b"]}
     assert not isinstance(values["foreign"], Foreign)
+
+
+async def test_the_newest_threads_are_listed_with_their_metadata(url: str) -> None:
+    async with open_checkpoints(url) as saver:
+        _, before = await kept_threads(saver, 1)
+        for thread in ("kept-1", "kept-2"):
+            for step in range(2):
+                config: dict[str, Any] = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+                metadata: dict[str, Any] = {"source": "loop", "step": step, "graph_id": f"{thread}.{step}"}
+                await saver.aput(config, empty_checkpoint(), metadata, {})
+        newest, total = await kept_threads(saver, 2)
+    assert [(row.id, row.metadata["graph_id"]) for row in newest] == [("kept-2", "kept-2.1"), ("kept-1", "kept-1.1")]
+    assert total == before + 2
 
 
 async def test_a_refused_connection_is_a_clear_error_without_the_password(url: str) -> None:

@@ -1,0 +1,153 @@
+"""`hopgraph studio`: all graphs on LangGraph's local server, for Studio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from inference.settings import Settings
+
+__all__ = ["studio"]
+
+LISTED = 200
+"""Threads that are made known to the server when it starts."""
+
+
+def studio(
+    run: Annotated[Path | None, typer.Option(help="Open the threads of this evaluation run's folder.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Print the address of this thread.")] = None,
+    index: Annotated[
+        str | None, typer.Option("--index", "-i", help="Index of the named assistants. Default: the only one there is.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes one that is free.")] = 2024,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")] = 4,
+) -> None:
+    """Serve all graphs on this machine for LangGraph Studio, until ctrl-C."""
+    import hashlib
+
+    from hopgraph.cli.ask import check_index
+    from hopgraph.studio.packages import server_packages
+    from hopgraph.studio.server import PLAN, Plan, environment
+    from inference.errors import InputError
+    from inference.settings import get_settings
+    from stores.checkpoints import checkpoint_place
+    from stores.index import list_indexes
+
+    settings = get_settings()
+    place = checkpoint_place()
+    if run is not None:
+        place = str(run / "checkpoints.sqlite")
+        if not Path(place).is_file():
+            raise InputError(
+                f"--run {run}: there is no checkpoints.sqlite in it", hint="name a folder of `hopgraph eval`"
+            )
+    if "://" not in place:
+        place = str(Path(place).expanduser().resolve())
+    if index is not None:
+        check_index(index)
+    elif len(known := list_indexes()) == 1:
+        (index,) = known
+    port = _free_port(port)
+    threads, more, opened = asyncio.run(_threads(place, thread))
+    plan = Plan(port=port, jobs=jobs, index=index, threads=threads, more=more, opened=opened)
+    home = settings.home.resolve()
+    packages = server_packages(home, lambda text: print(text, file=sys.stderr, flush=True))
+    # The server keeps its list of threads and assistants in the current folder: one for each store of checkpoints.
+    folder = home / "studio" / hashlib.sha256(place.encode()).hexdigest()[:12]
+    variables = environment(dict(os.environ)) | _absolute(settings) | {"HOPGRAPH_CHECKPOINTS": place}
+    variables["PYTHONPATH"] = os.pathsep.join(_path(packages))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PLAN).write_text(plan.dump(), encoding="utf-8")
+        os.chdir(folder)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}") from None
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "hopgraph.studio.server"], variables)  # noqa: S606
+
+
+def _free_port(port: int) -> int:
+    """The port, or a free one for 0.
+
+    Raises:
+        InputError: It is taken.
+    """
+    import socket
+
+    from hopgraph.studio.server import HOST
+    from inference.errors import InputError
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise InputError(
+                f"--port: {port} can't be had on {HOST} ({error.strerror})", hint="--port 0 takes one that is free"
+            ) from None
+        return int(probe.getsockname()[1])
+
+
+async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str, str]], int, dict[str, Any] | None]:
+    """The threads to list, how many more there are, and the one to open."""
+    from hopgraph.run import about_of, read_thread
+    from inference.errors import InputError
+    from stores.checkpoints import kept_threads, open_checkpoints
+
+    async with open_checkpoints(place) as saver:
+        kept, total = await kept_threads(saver, LISTED)
+        rows = []
+        for row in kept:
+            about = about_of(row.metadata)
+            if about is not None and _is_uuid(row.id):
+                rows.append((row.id, about.method, about.question[:200]))
+        opened = None
+        if thread is not None:
+            found = await read_thread(thread, saver)
+            if not _is_uuid(thread):
+                raise InputError(
+                    f"--thread {thread}: the server takes no thread whose id is not a UUID",
+                    hint="`hopgraph ask` without --thread makes ids that it takes; `hopgraph trace` shows this one",
+                )
+            opened = {
+                "id": thread,
+                "method": found.method,
+                "context": found.context.model_dump(mode="json", exclude_unset=True),
+            }
+            if thread not in [key for key, _, _ in rows]:
+                rows.append((thread, found.method, found.question))
+    return rows, max(total - len(kept), 0), opened
+
+
+def _is_uuid(text: str) -> bool:
+    import uuid
+
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _absolute(settings: Settings) -> dict[str, str]:
+    """Variables that name files, for a process in another folder."""
+    paths = {name: value for name, value in settings if isinstance(value, Path)}
+    if Path(settings.embedded_model).is_file():
+        paths["embedded_model"] = Path(settings.embedded_model)
+    return {f"HOPGRAPH_{name.upper()}": str(value.resolve()) for name, value in paths.items()}
+
+
+def _path(packages: Path | None) -> list[str]:
+    """What comes first on the server's search path: its packages, then Hopgraph where it is not installed."""
+    import site
+
+    here = Path(__file__).resolve().parents[2]
+    installed = [Path(folder).resolve() for folder in [*site.getsitepackages(), site.getusersitepackages()]]
+    given = [str(Path(folder).resolve()) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    first = [str(packages)] if packages is not None else []
+    return list(dict.fromkeys([*first, *([] if here in installed else [str(here)]), *given]))

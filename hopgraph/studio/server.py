@@ -1,0 +1,170 @@
+"""The process of `hopgraph studio`: LangGraph's local server, which never leaves 127.0.0.1.
+
+It is started with the server's packages first on the path and its own state folder as the current one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hopgraph.methods import METHODS, READERS
+from hopgraph.studio.packages import unmet
+
+if TYPE_CHECKING:
+    from langgraph_sdk.client import SyncLangGraphClient
+
+__all__ = ["HOST", "PLAN", "STUDIO", "Plan", "environment", "graphs"]
+
+HOST = "127.0.0.1"
+STUDIO = "https://smith.langchain.com"
+"""Where Studio's page is; it talks to the server from the person's own browser."""
+PLAN = "plan.json"
+"""File in the state folder that says what to serve."""
+_FOREIGN = ("LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_", "LSD_")
+_STARTING = 120.0
+"""Seconds."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the server is started with."""
+
+    port: int
+    jobs: int
+    """Runs at the same time."""
+    index: str | None = None
+    """For the named assistants."""
+    opened: dict[str, Any] | None = None
+    """The thread to print the address of: `id`, `method` and `context`."""
+    threads: list[tuple[str, str, str]] = field(default_factory=list)
+    """Threads to list: id, method, question."""
+    more: int = 0
+    """Threads there are beside these."""
+
+    def dump(self) -> str:
+        """As `PLAN` in the state folder."""
+        return json.dumps(asdict(self))
+
+
+def graphs() -> dict[str, dict[str, str]]:
+    """Every method and reader, as langgraph.json would list it."""
+    return {
+        name: {"path": f"graphs.{name}:builder", "description": about} for name, about in (METHODS | READERS).items()
+    }
+
+
+def environment(given: dict[str, str]) -> dict[str, str]:
+    """The process's variables: nothing is reported, nothing traced, and no page but Studio's may talk to it."""
+    kept = {name: value for name, value in given.items() if not name.startswith(_FOREIGN)}
+    return kept | {
+        "LANGGRAPH_NO_VERSION_CHECK": "true",
+        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+        "LANGGRAPH_STRICT_MSGPACK": "true",
+        "LANGSMITH_TRACING": "false",
+        "LOG_LEVEL": given.get("LOG_LEVEL", "ERROR"),
+        "CORS_ALLOW_ORIGINS": f"{STUDIO},{STUDIO.replace('//', '//eu.')}",
+    }
+
+
+def main() -> int:
+    """Serve until ctrl-C."""
+    plan = Plan(**json.loads(Path(PLAN).read_text("utf-8")))
+    problems = unmet()
+    if problems:
+        typer.echo(f"hopgraph: the local server does not fit what is installed: {problems[0]}", err=True)
+        typer.echo("  install the versions of requirements.lock, or hopgraph[studio] on its own", err=True)
+        return 2
+    from langgraph_api.cli import run_server
+
+    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)
+    threading.Thread(target=_welcome, args=(plan,), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        run_server(
+            HOST,
+            plan.port,
+            graphs=graphs(),
+            n_jobs_per_worker=plan.jobs,
+            checkpointer={"path": "stores.checkpoints.open_checkpoints"},
+        )
+    return 0
+
+
+def _welcome(plan: Plan) -> None:
+    """When the server is up: what it needs to know, and what a person does."""
+    import httpx
+    from langgraph_sdk import get_sync_client
+
+    address = f"http://{HOST}:{plan.port}"
+    deadline = time.monotonic() + _STARTING
+    while True:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{address}/ok", timeout=5, trust_env=False).is_success:
+                break
+        if time.monotonic() > deadline:
+            typer.echo(f"hopgraph: the server has not started in {_STARTING:.0f} seconds", err=True)
+            os._exit(1)
+        time.sleep(0.1)
+    client = get_sync_client(url=address, api_key=None)
+    try:
+        typer.echo(_introduce(client, plan, address))
+    except Exception as error:
+        typer.echo(f"hopgraph: the server is up, but did not take its threads and assistants: {error}", err=True)
+
+
+def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
+    from hopgraph.studio.assistants import create_assistants
+
+    made = create_assistants(client, plan.index)
+    for thread, method, question in plan.threads:
+        client.threads.create(
+            thread_id=thread, graph_id=method, metadata={"question": question}, if_exists="do_nothing"
+        )
+    on = f" on the index {plan.index}" if plan.index else ""
+    lines = [
+        f"Studio      {STUDIO}/studio/?baseUrl={address}",
+        f"API         {address}  (documentation: {address}/docs)",
+        f"graphs      {', '.join(graphs())}",
+        f"assistants  {made}: the paper's settings, and one for each ablation{on}",
+    ]
+    if plan.threads:
+        more = f"; {plan.more:,} older ones open with --thread ID" if plan.more else ""
+        lines.append(f"threads     the newest {len(plan.threads):,}{more}")
+    if plan.opened is not None:
+        lines.append(f"thread      {STUDIO}/studio/thread/{plan.opened['id']}?baseUrl={address}")
+        if plan.opened["context"]:
+            name = f"thread {plan.opened['id'][:8]}"
+            client.assistants.create(
+                plan.opened["method"],
+                assistant_id=plan.opened["id"],
+                name=name,
+                description="The settings that this thread was asked with",
+                context=plan.opened["context"],
+                if_exists="do_nothing",
+            )
+            lines.append(
+                f"            it was asked with the settings of the assistant `{name}`: choose it to go on alike"
+            )
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Studio's page wants an account of LangSmith; graphs, questions and documents stay on this machine.",
+            "Without an account: the API with its documentation, langgraph-sdk, and `hopgraph trace THREAD`.",
+            "ctrl-C stops it.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Every graph through the real local server, as Studio drives it: schemas, steps, edits, forks, cancels, kills."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from langgraph_sdk.errors import LangGraphError
+
+from tests.studio.conftest import QUESTION, asked
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+GRAPHS = list(json.loads((ROOT / "langgraph.json").read_text())["graphs"])
+HERE = {"index": "small", "top_k": 2}
+
+
+def context(graph):
+    return {"index": "small"} if graph == "compactrag_reader" else HERE
+
+
+def default(client, graph):
+    """Id of the assistant that the server itself makes of a graph."""
+    (found,) = client.assistants.search(graph_id=graph, metadata={"created_by": "system"})
+    return found["assistant_id"]
+
+
+def wait(client, thread, run):
+    """The run when it has ended."""
+    client.runs.join(thread, run["run_id"])
+    return client.runs.get(thread, run["run_id"])
+
+
+def finished(client, graph, **options):
+    """A thread on which a run has ended."""
+    thread = client.threads.create(graph_id=graph)["thread_id"]
+    run = client.runs.create(thread, graph, input=asked(graph), context=context(graph), **options)
+    ended = wait(client, thread, run)
+    assert ended["status"] in ("success", "interrupted"), client.threads.get_state(thread)["tasks"]
+    return thread
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_graph_has_schemas_and_opens_to_its_subgraphs(studio, graph):
+    schemas = studio.client.assistants.get_schemas(default(studio.client, graph))
+    fields = schemas["context_schema"]["properties"]
+    assert fields
+    for name, field in fields.items():
+        assert field.get("title"), name
+        assert field.get("description"), name
+        assert "default" in field, name
+    assert set(schemas["input_schema"]["properties"]) & {"question", "passage"}
+    opened = studio.client.assistants.get_graph(default(studio.client, graph), xray=True)
+    nodes = {node["id"] for node in opened["nodes"]}
+    prompts = {name: field for name, field in fields.items() if name.startswith("prompt_")}
+    own = {node.rpartition(":")[2] for node in nodes}
+    for name, field in prompts.items():
+        assert field["langgraph_type"] == "prompt", name
+        assert set(field["langgraph_nodes"]) <= own, name
+    assert all(edge.get("data") for edge in opened["edges"] if edge.get("conditional"))
+
+
+def test_hanrag_opens_to_anrag(studio):
+    opened = studio.client.assistants.get_graph(default(studio.client, "hanrag"), xray=True)
+    assert {"anrag:retriever", "anrag:relevance_discriminator", "anrag:generator"} <= {n["id"] for n in opened["nodes"]}
+    subgraphs = studio.client.assistants.get_subgraphs(default(studio.client, "hanrag"))
+    assert list(subgraphs) == ["anrag"]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_run_streams_its_steps_and_ends(studio, graph):
+    thread = studio.client.threads.create(graph_id=graph)["thread_id"]
+    parts = list(
+        studio.client.runs.stream(
+            thread,
+            graph,
+            input=asked(graph),
+            context=context(graph),
+            stream_mode=["updates", "values"],
+            stream_subgraphs=True,
+        )
+    )
+    assert not [part for part in parts if part.event.startswith("error")]
+    updates = [part for part in parts if part.event.startswith("updates")]
+    assert len(updates) > 1
+    last = [part for part in parts if part.event == "values"][-1].data
+    if graph == "compactrag_reader":
+        assert last["trajectory"]
+    else:
+        assert (last["status"], last["question"]) == ("answered", QUESTION)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_it_stops_at_every_node_and_goes_on_from_an_edited_state(studio, graph):
+    client = studio.client
+    thread = client.threads.create(graph_id=graph)["thread_id"]
+    stops, given = [], asked(graph)
+    while len(stops) < 80:
+        run = client.runs.create(
+            thread, graph, input=given, context=context(graph), interrupt_before="*", stream_subgraphs=True
+        )
+        wait(client, thread, run)
+        given = None
+        state = client.threads.get_state(thread)
+        if not state["next"]:
+            break
+        stops.extend(state["next"])
+        if graph != "compactrag_reader" and len(stops) == 2:  # behind the intake
+            client.threads.update_state(thread, {"question": "Who directed it?"})
+    nodes = {node["id"] for node in client.assistants.get_graph(default(client, graph))["nodes"]} - {
+        "__start__",
+        "__end__",
+    }
+    assert set(stops) <= nodes
+    assert len(set(stops)) >= min(len(nodes), 2)
+    values = client.threads.get_state(thread)["values"]
+    if graph != "compactrag_reader":
+        assert values["status"] == "answered"
+        assert values["question"] == "Who directed it?"
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_finished_run_is_forked_from_any_of_its_checkpoints(studio, graph):
+    client = studio.client
+    thread = finished(client, graph)
+    history = client.threads.get_history(thread, limit=100)
+    assert len(history) > 2
+    for checkpoint in (history[1], history[len(history) // 2], history[-2]):
+        assert checkpoint["next"]
+        run = client.runs.create(
+            thread, graph, input=None, context=context(graph), checkpoint_id=checkpoint["checkpoint"]["checkpoint_id"]
+        )
+        assert wait(client, thread, run)["status"] == "success"
+        assert client.threads.get_state(thread)["next"] == []
+    assert len(client.threads.get_history(thread, limit=200)) > len(history)
+
+
+def test_a_wrong_setting_is_refused_by_name(studio):
+    client = studio.client
+    thread = client.threads.create(graph_id="prism")["thread_id"]
+    for wrong, named in (({"top_k": 0}, "top_k"), ({"tpo_k": 3}, "tpo_k"), ({"order": "x"}, "order")):
+        with pytest.raises(LangGraphError, match=named):
+            raise_for(client, thread, wrong)
+
+
+def raise_for(client, thread, settings):
+    """What the server says of a run with these settings, be it at once or when it runs."""
+    run = client.runs.create(thread, "prism", input=asked("prism"), context=HERE | settings)
+    wait(client, thread, run)
+    raise LangGraphError(str(client.threads.get(thread).get("error")))
+
+
+def test_the_named_assistants_are_there_once(studio, house, scripted):
+    names = [row["name"] for row in studio.client.assistants.search(limit=1000)]
+    assert "prism: without analyzer" in names
+    assert "parrag: paper" in names
+    assert "hanrag on small" in names
+    assert len(names) == len(set(names))
