@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 
 from nodes.context import ReaderContext
 from nodes.entity_annotator import entity_annotator
 from nodes.pair_writer import coverage_repairer, pair_writer
 from nodes.passage_intake import passage_intake
+from nodes.routing import with_context
 from nodes.state import ReaderInput, ReaderState
 from nodes.verbatim_checker import verbatim_checker
 
 __all__ = ["builder"]
 
 
-def after_check(state: ReaderState, runtime: Runtime[ReaderContext]) -> str:
+@with_context(ReaderContext)
+def after_check(state: ReaderState, context: ReaderContext) -> str:
     """Entities that no pair mentions get one call of their own, if that is wanted."""
-    repair = runtime.context.coverage_repair and state["uncovered"] and not state["repaired"] and not state["error"]
+    repair = context.coverage_repair and state["uncovered"] and not state["repaired"] and not state["error"]
     return "not covered" if repair else "done"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, Send
 
 from inference.errors import InputError
@@ -20,16 +19,18 @@ from nodes.refiner import seed_refiner
 from nodes.relevance_discriminator import relevance_discriminator, to_judge
 from nodes.retriever import retriever
 from nodes.router import router
+from nodes.routing import with_context
 from nodes.state import AnragInput, AnragOutput, AnragState, HanInput, HanState, Route
 
 __all__ = ["builder"]
 
 
-def judge(state: AnragState, runtime: Runtime[HanContext]) -> list[Send] | str:
+@with_context(HanContext)
+def judge(state: AnragState, context: HanContext) -> list[Send] | str:
     """Every passage on its own, side by side."""
-    if "relevance" in runtime.context.ablate or not state["candidates"]:
+    if "relevance" in context.ablate or not state["candidates"]:
         return "keep all"
-    return [Send("relevance_discriminator", candidates) for candidates in to_judge(state, runtime.context)]
+    return [Send("relevance_discriminator", candidates) for candidates in to_judge(state, context)]
 
 
 anrag = StateGraph(AnragState, context_schema=HanContext, input_schema=AnragInput, output_schema=AnragOutput)
@@ -74,9 +75,10 @@ def ask_seed(state: HanState) -> Send:
     return send_hop(state, state["seed"])
 
 
-def after_anrag(state: HanState, runtime: Runtime[HanContext]) -> str:
+@with_context(HanContext)
+def after_anrag(state: HanState, context: HanContext) -> str:
     """A complex question goes on, up to the last hop that it may take."""
-    last = state["route"] == "complex" and len(state["chain"]) >= runtime.context.max_steps
+    last = state["route"] == "complex" and len(state["chain"]) >= context.max_steps
     return "last step" if last else str(state["route"])
 
 

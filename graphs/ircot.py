@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 
 from nodes.context import IrcotContext
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
 from nodes.reasoner import reasoner, round_id
 from nodes.retriever import retriever
+from nodes.routing import with_context
 from nodes.state import IrcotState, QuestionInput
 
 __all__ = ["after_reasoner", "builder", "fresh", "query"]
@@ -27,9 +27,10 @@ def query(state: IrcotState) -> list[str]:
     return state["thoughts"][-1:] or [state["question"]]
 
 
-def after_reasoner(state: IrcotState, runtime: Runtime[IrcotContext]) -> str:
+@with_context(IrcotContext)
+def after_reasoner(state: IrcotState, context: IrcotContext) -> str:
     """Search with the latest sentence, until one says the answer or there are enough of them."""
-    ends = state["concluded"] or len(state["thoughts"]) >= runtime.context.max_steps
+    ends = state["concluded"] or len(state["thoughts"]) >= context.max_steps
     return "concluded" if ends else "next search"
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 
 from nodes.context import IterRetGenContext
 from nodes.drafter import drafter, iteration_id
 from nodes.intake import intake
 from nodes.retriever import retriever
+from nodes.routing import with_context
 from nodes.state import IterRetGenState, QuestionInput
 
 __all__ = ["builder"]
@@ -21,9 +21,10 @@ def query(state: IterRetGenState) -> list[str]:
     return [f"{state['question']} {state['draft']}".strip()]
 
 
-def after_drafter(state: IterRetGenState, runtime: Runtime[IterRetGenContext]) -> str:
+@with_context(IterRetGenContext)
+def after_drafter(state: IterRetGenState, context: IterRetGenContext) -> str:
     """All iterations are made; the last one's answer counts."""
-    return "next iteration" if state["iteration"] < runtime.context.iterations else "done"
+    return "next iteration" if state["iteration"] < context.iterations else "done"
 
 
 builder = StateGraph(IterRetGenState, context_schema=IterRetGenContext, input_schema=QuestionInput)

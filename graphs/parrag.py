@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 
 from nodes.actor import actor
 from nodes.collector import collector, trajectory_blocks
@@ -16,24 +15,27 @@ from nodes.plan import current_step, is_last
 from nodes.planner import hop_predictor, planner
 from nodes.refiner import refiner
 from nodes.reviewer import accuracy_judge, attribution_judge, reviewer
+from nodes.routing import with_context
 from nodes.state import ParState, QuestionInput
 
 __all__ = ["builder"]
 
 
-def after_action(state: ParState, runtime: Runtime[ParContext]) -> list[str]:
+@with_context(ParContext)
+def after_action(state: ParState, context: ParContext) -> list[str]:
     """Both judges look at an answer from documents at the same time; other answers stand as they are."""
     plan_step = current_step(state)
-    replaced = len(plan_step["attempts"]) > 1 and runtime.context.revision == "replace"
-    if "review" in runtime.context.ablate or plan_step["action"] == "Answer" or replaced:
+    replaced = len(plan_step["attempts"]) > 1 and context.revision == "replace"
+    if "review" in context.ablate or plan_step["action"] == "Answer" or replaced:
         return [_next(state)]
     return ["accuracy", "attribution"]
 
 
-def after_review(state: ParState, runtime: Runtime[ParContext]) -> str:
+@with_context(ParContext)
+def after_review(state: ParState, context: ParContext) -> str:
     """One retry with sparse retrieval for an answer below the threshold."""
     attempts = current_step(state)["attempts"]
-    rejected = (attempts[-1]["confidence"] or 0.0) < runtime.context.threshold
+    rejected = (attempts[-1]["confidence"] or 0.0) < context.threshold
     return "rejected" if rejected and len(attempts) == 1 else _next(state)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 
 from nodes.adder import adder
 from nodes.analyzer import analyzer
@@ -13,6 +12,7 @@ from nodes.generator import generator
 from nodes.intake import intake
 from nodes.merger import merger
 from nodes.retriever import retriever
+from nodes.routing import with_context
 from nodes.selector import guess, selector
 from nodes.state import PrismState, QuestionInput
 
@@ -28,39 +28,43 @@ def fresh(given: PrismState) -> PrismState:
     return {**empty, "iteration": 0, "oracle": given.get("gold") or []}
 
 
-def enter(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+@with_context(PrismContext)
+def enter(state: PrismState, context: PrismContext) -> str:
     """The conditions that PRISM is compared with take a shorter way."""
-    if runtime.context.condition == "oracle_context":
+    if context.condition == "oracle_context":
         return "gold"
-    decomposes = runtime.context.condition == "prism" and "analyzer" not in runtime.context.ablate
+    decomposes = context.condition == "prism" and "analyzer" not in context.ablate
     return "decompose" if decomposes else "search"
 
 
-def select(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+@with_context(PrismContext)
+def select(state: PrismState, context: PrismContext) -> str:
     """Who looks at the candidates first."""
-    if not state["pool"] or runtime.context.condition in ("full_context", "oner"):
+    if not state["pool"] or context.condition in ("full_context", "oner"):
         return "take all"
-    if runtime.context.condition == "setwise":
+    if context.condition == "setwise":
         return "pick a set"
-    return "guess first" if runtime.context.adder_first else "select"
+    return "guess first" if context.adder_first else "select"
 
 
-def after_selector(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+@with_context(PrismContext)
+def after_selector(state: PrismState, context: PrismContext) -> str:
     """The Adder's turn; in the order of the paper's example the Selector ends a round."""
-    if "loop" in runtime.context.ablate:
+    if "loop" in context.ablate:
         return "done"
-    return "add" if not runtime.context.adder_first or _goes_on(state, runtime) else "done"
+    return "add" if not context.adder_first or _goes_on(state, context) else "done"
 
 
-def after_adder(state: PrismState, runtime: Runtime[PrismContext]) -> str:
+@with_context(PrismContext)
+def after_adder(state: PrismState, context: PrismContext) -> str:
     """The Selector's turn; by default the Adder ends a round."""
-    return "prune" if runtime.context.adder_first or _goes_on(state, runtime) else "done"
+    return "prune" if context.adder_first or _goes_on(state, context) else "done"
 
 
-def _goes_on(state: PrismState, runtime: Runtime[PrismContext]) -> bool:
+def _goes_on(state: PrismState, context: PrismContext) -> bool:
     """At most N rounds, and no further one when the last changed nothing (Sec. 2.4)."""
     changed = set(as_refs(state["selected"])) != set(as_refs(state["before"]))
-    return changed and state["iteration"] < runtime.context.max_iterations
+    return changed and state["iteration"] < context.max_iterations
 
 
 def queries(state: PrismState) -> list[str]:

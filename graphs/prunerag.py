@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, Send
 
 from nodes.backtracer import aggregator, backtracer, conclude, next_to_resolve, summarizer
@@ -14,6 +13,7 @@ from nodes.decomposer import decomposer
 from nodes.entity_retriever import entity_retriever
 from nodes.intake import intake
 from nodes.queue import queue
+from nodes.routing import with_context
 from nodes.state import PruneState, QuestionInput
 from nodes.tree import send
 
@@ -40,9 +40,10 @@ def find_entities(state: PruneState) -> list[Send] | str:
     return [send("extractor", state, node) for node in bare if not node["entities"]] or "next level"
 
 
-def resolve(state: PruneState, runtime: Runtime[PruneContext]) -> list[Send] | str:
+@with_context(PruneContext)
+def resolve(state: PruneState, context: PruneContext) -> list[Send] | str:
     """Step 3: whatever has all below it resolved, deepest first."""
-    ready = next_to_resolve(state["tree"], runtime.context)
+    ready = next_to_resolve(state["tree"], context)
     return [send("summarizer" if node["kind"] == "entity" else "aggregator", state, node) for node in ready] or "done"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 __all__ = ["EndpointError", "HopgraphError", "InputError", "ModelOutputError", "PromptTooLong", "StoreError"]
 
 
-class HopgraphError(Exception):
-    """Base class.
+class HopgraphError(RuntimeError):
+    """Base class. (LangGraph's server shows what a RuntimeError says, and of other errors nothing but their type.)
 
     Args:
         message: What is wrong, naming the field, file and line where there is one.

@@ -25,7 +25,12 @@ def hop_id(number: int) -> str:
 def send_hop(state: HanState, question: str, number: int | None = None) -> Send:
     """A task that answers one question by ANRAG; without a number, the next one of the chain."""
     at = hop_id(number or next_hop(state))
-    return Send("anrag", AnragInput(at=at, seed=question, given=state["given"], index=state["index"]))
+    return Send(
+        "anrag",
+        AnragInput(
+            at=at, seed=question, given=state["given"], index=state["index"], settings=state.get("settings", {})
+        ),
+    )
 
 
 def written(chain: list[Hop]) -> list[str]:

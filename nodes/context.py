@@ -285,7 +285,7 @@ class PruneContext(Context):
         description="`bottom_up` is the paper's; `single_call` answers once from the whole tree, as released.",
     )
     ablate: list[Literal["confidence", "answer", "entity", "adaptive"]] = Field(
-        default_factory=list,
+        default=[],
         title="Ablations",
         description=(
             "`confidence`: every answer is accepted. `answer`: no node answers. `entity`: no entity nodes. "
@@ -359,7 +359,7 @@ class ParContext(Context):
         description="`better` reviews the second answer too and keeps the better one; `replace` is Algorithm 1.",
     )
     ablate: list[Literal["plan", "review"]] = Field(
-        default_factory=list,
+        default=[],
         title="Ablations",
         description="`plan`: the question is the only step. `review`: every answer is accepted.",
     )
@@ -433,7 +433,7 @@ class HanContext(Context):
         default=5, ge=1, le=20, title="Steps", description="Seed questions of a complex question at most."
     )
     ablate: list[Literal["relevance", "ending", "refiner"]] = Field(
-        default_factory=list,
+        default=[],
         title="Ablations",
         description=(
             "`relevance`: all passages are kept. `ending`: all steps are taken. `refiner`: the question itself is "
@@ -507,7 +507,7 @@ class PrismContext(Context):
         ),
     )
     ablate: list[Literal["analyzer", "loop"]] = Field(
-        default_factory=list,
+        default=[],
         title="Ablations",
         description="`analyzer`: no sub-questions. `loop`: one selection, no Adder (Table 5).",
     )
@@ -541,7 +541,7 @@ class CompactContext(Context):
         default=8, ge=1, le=16, title="Sub-questions", description="Sub-questions of a decomposition at most."
     )
     ablate: list[Literal["rewriter", "extractor"]] = Field(
-        default_factory=list,
+        default=[],
         title="Ablations",
         description=(
             "`rewriter`: extracted answers are appended to the sub-questions that need them. `extractor`: neither "

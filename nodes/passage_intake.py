@@ -43,6 +43,7 @@ def passage_intake() -> Node:
         source = (await fetch({"index": index}, ids))[0]
         return {
             "question": source.title,
+            "settings": context.model_dump(mode="json", exclude_unset=True),
             "given": ids if index is None else [],
             "index": index,
             "source": reference(source, 0.0, "given"),

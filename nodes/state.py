@@ -538,6 +538,7 @@ class AnragInput(TypedDict):
     """The question."""
     given: list[str]
     index: IndexRef | None
+    settings: dict[str, Any]
 
 
 class AnragOutput(TypedDict):

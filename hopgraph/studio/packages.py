@@ -54,7 +54,7 @@ def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(folder.parent / ".lock"):
             if not folder.is_dir():
-                count = pinned.count(b"==")
+                count = sum(line[:1].isalpha() for line in pinned.splitlines())
                 say(f"fetching LangGraph's local server ({count} packages, 57 MB, only once) into {folder}")
                 _install(pinned, folder)
     except OSError as error:
