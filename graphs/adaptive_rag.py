@@ -13,15 +13,16 @@ from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
 from nodes.reasoner import reasoner, round_id
 from nodes.retriever import retriever
-from nodes.router import COMPLEXITY, ComplexityChoice, router
-from nodes.state import AdaptiveState, QuestionInput
+from nodes.router import COMPLEXITY, ComplexityChoice, given_route, router
+from nodes.routing import with_context
+from nodes.state import AdaptiveInput, AdaptiveState, Complexity
 
 __all__ = ["builder"]
 
 
 def fresh(given: AdaptiveState) -> dict[str, Any]:
     """The state that a run begins with."""
-    return {**ircot.fresh(given), "route": None}
+    return {**ircot.fresh(given), "route": given_route(given, Complexity)}
 
 
 def take(state: AdaptiveState) -> str:
@@ -29,7 +30,13 @@ def take(state: AdaptiveState) -> str:
     return str(state["route"])
 
 
-builder = StateGraph(AdaptiveState, context_schema=AdaptiveContext, input_schema=QuestionInput)
+@with_context(AdaptiveContext)
+def after_reasoner(state: AdaptiveState, context: AdaptiveContext) -> str:
+    """On with the chain of thought, or to its end."""
+    return ircot.goes_on(state, context.max_steps)
+
+
+builder = StateGraph(AdaptiveState, context_schema=AdaptiveContext, input_schema=AdaptiveInput)
 builder.add_node("intake", intake(resets=fresh))
 builder.add_node("router", router("adaptive_rag/router", output=ComplexityChoice, falls_under=COMPLEXITY))
 builder.add_node("generator", generator("no_retrieval/answer", blocks=None))
@@ -55,7 +62,7 @@ builder.add_edge(START, "intake")
 builder.add_edge("intake", "router")
 builder.add_conditional_edges("router", take, TAKE)
 builder.add_conditional_edges("retriever", take, READ)
-builder.add_conditional_edges("reasoner", ircot.after_reasoner, AFTER_REASONER)
+builder.add_conditional_edges("reasoner", after_reasoner, AFTER_REASONER)
 builder.add_edge("generator", END)
 builder.add_edge("single_step_reader", END)
 builder.add_edge("multi_step_reader", END)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
-from inference.errors import InputError
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
 from nodes.chain import chain_blocks, chain_evidence, send_hop
 from nodes.context import HanContext
@@ -18,7 +17,7 @@ from nodes.intake import intake
 from nodes.refiner import seed_refiner
 from nodes.relevance_discriminator import relevance_discriminator, to_judge
 from nodes.retriever import retriever
-from nodes.router import router
+from nodes.router import given_route, router
 from nodes.routing import with_context
 from nodes.state import AnragInput, AnragOutput, AnragState, HanInput, HanState, Route
 
@@ -54,10 +53,7 @@ anrag.add_edge("generator", END)
 
 def fresh(given: HanState) -> dict[str, Any]:
     """The state that a run begins with."""
-    route = given.get("gold_route")
-    if route is not None and route not in get_args(Route):
-        raise InputError(f"gold_route: {route!r} is none", hint=f"one of {', '.join(get_args(Route))}")
-    return {"route": route, "subquestions": [], "seed": "", "chain": Overwrite([])}
+    return {"route": given_route(given, Route), "subquestions": [], "seed": "", "chain": Overwrite([])}
 
 
 def take(state: HanState) -> Send | str:

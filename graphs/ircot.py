@@ -14,7 +14,7 @@ from nodes.retriever import retriever
 from nodes.routing import with_context
 from nodes.state import IrcotState, QuestionInput
 
-__all__ = ["after_reasoner", "builder", "fresh", "query"]
+__all__ = ["builder", "fresh", "goes_on", "query"]
 
 
 def fresh(given: IrcotState) -> IrcotState:
@@ -27,11 +27,16 @@ def query(state: IrcotState) -> list[str]:
     return state["thoughts"][-1:] or [state["question"]]
 
 
+def goes_on(state: IrcotState, max_steps: int) -> str:
+    """Search with the latest sentence, until one says the answer or there are enough of them."""
+    ends = state["concluded"] or len(state["thoughts"]) >= max_steps
+    return "concluded" if ends else "next search"
+
+
 @with_context(IrcotContext)
 def after_reasoner(state: IrcotState, context: IrcotContext) -> str:
-    """Search with the latest sentence, until one says the answer or there are enough of them."""
-    ends = state["concluded"] or len(state["thoughts"]) >= context.max_steps
-    return "concluded" if ends else "next search"
+    """On with the chain of thought, or to its end."""
+    return goes_on(state, context.max_steps)
 
 
 builder = StateGraph(IrcotState, context_schema=IrcotContext, input_schema=QuestionInput)

@@ -115,6 +115,7 @@ async def ask(
     question_id: str = "ask",
     contexts: Sequence[Any] | None = None,
     gold: Sequence[Any] | None = None,
+    gold_route: str | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Result:
     """Answer a question on a new thread.
@@ -130,6 +131,7 @@ async def ask(
         question_id: Id of the question in the result.
         contexts: Passages, or ids of indexed ones, to answer from instead of searching.
         gold: Gold evidence for the oracle conditions.
+        gold_route: Gold route for the oracle routers.
         on_step: Called with each step of the trajectory as it ends.
 
     Raises:
@@ -144,6 +146,7 @@ async def ask(
     given: dict[str, Any] = {"question": question}
     given |= {"contexts": list(contexts)} if contexts is not None else {}
     given |= {"gold": list(gold)} if gold is not None else {}
+    given |= {"gold_route": gold_route} if gold_route is not None else {}
     settings = context.model_dump(mode="json", exclude_unset=True)
     about = {"method": context.method, "id": question_id, "question": question, "context": settings}
     config: RunnableConfig = {

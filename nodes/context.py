@@ -110,6 +110,11 @@ class Context(BaseModel):
         """The store's search mode."""
         return self.paper_retriever if self.retriever == "paper" else self.retriever
 
+    @property
+    def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
+        """What of the gold these settings have to be shown; "": nothing, as a method should be."""
+        return ""
+
     def check(self) -> None:
         """Whether what these settings name is there. A run begins with it.
 
@@ -227,10 +232,13 @@ class AdaptiveContext(Context):
     route: Complexity | None = Field(
         default=None, title="Route", description="Instead of the router's: every question takes this path."
     )
-    router: Literal["model", "encoder"] = Field(
+    router: Literal["model", "encoder", "oracle"] = Field(
         default="model",
         title="Router",
-        description="Who says how complex a question is: the model, or a small trained encoder that costs no call.",
+        description=(
+            "Who says how complex a question is: the model, or a small trained encoder that costs no call. `oracle`: "
+            "it comes with each question."
+        ),
     )
     max_steps: int = Field(
         default=8, ge=1, le=20, title="Steps", description="Sentences of a chain of thought at most."
@@ -243,6 +251,11 @@ class AdaptiveContext(Context):
     prompt_single_step: str | None = _prompt("standard_rag/answer", "single_step_reader", title="single step")
     prompt_thought: str | None = _prompt("ircot/thought", "reasoner")
     prompt_multi_step: str | None = _prompt("ircot/answer", "multi_step_reader", title="multi step")
+
+    @property
+    def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
+        """The oracle classifier is shown the class."""
+        return "complexity" if self.router == "oracle" else ""
 
     def by_encoder(self, skill: Literal["router"]) -> bool:
         """Whether the encoder has this skill."""
@@ -401,8 +414,12 @@ class HanContext(Context):
             "Decomposing and refining are the model's."
         ),
     )
-    router: Literal["model", "encoder"] | None = Field(
-        default=None, title="Router", description="The same for routing alone. Empty: as the Revelator."
+    router: Literal["model", "encoder", "oracle"] | None = Field(
+        default=None,
+        title="Router",
+        description=(
+            "The same for routing alone. Empty: as the Revelator. `oracle`: it comes with each question (App. C)."
+        ),
     )
     relevance: Literal["model", "encoder"] | None = Field(
         default=None, title="Relevance", description="The same for relevance alone. Empty: as the Revelator."
@@ -449,9 +466,14 @@ class HanContext(Context):
         }
         return thresholds.get(node)
 
+    @property
+    def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
+        """The oracle router is shown the route."""
+        return "route" if self.router == "oracle" else ""
+
     def by_encoder(self, skill: Literal["router", "relevance", "ending"]) -> bool:
         """Whether the encoder has this skill of the Revelator."""
-        chosen = {"router": self.router, "relevance": self.relevance, "ending": self.ending}[skill]
+        chosen: str | None = {"router": self.router, "relevance": self.relevance, "ending": self.ending}[skill]
         return (chosen or self.revelator) == "encoder"
 
     def check(self) -> None:
@@ -511,6 +533,11 @@ class PrismContext(Context):
         title="Ablations",
         description="`analyzer`: no sub-questions. `loop`: one selection, no Adder (Table 5).",
     )
+
+    @property
+    def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
+        """The oracle condition is shown gold evidence."""
+        return "evidence" if self.condition == "oracle_context" else ""
 
     @property
     def adder_first(self) -> bool:

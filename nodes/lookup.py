@@ -45,7 +45,6 @@ def lookup() -> Node:
             question=turn["argument"],
             answer=observation,
             evidence=[hit[0]] if hit else [],
-            sentences=[hit] if hit else [],
         )
         return {"turns": [*before, {**turn, "observation": observation}], "trajectory": [row]}
 

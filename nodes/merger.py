@@ -55,7 +55,7 @@ def merger() -> Node:
 
 async def _gold(state: PrismState) -> dict[str, Any]:
     rows = state.get("oracle")
-    if not rows:
+    if rows is None:
         raise InputError("gold: the oracle_context condition needs gold evidence", hint="pass `gold` with the question")
     if not all(isinstance(row, str) or (isinstance(row, list | tuple) and len(row) == 2) for row in rows):
         raise InputError("gold: must be a list of passage ids or [passage id, sentence index]")

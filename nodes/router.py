@@ -10,12 +10,13 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, BeforeValidator
 
 from inference import revelator
+from inference.errors import InputError
 from nodes.model import ask_model
 from nodes.rendering import quoted
 from nodes.state import Complexity, Node, Route
 from nodes.steps import step
 
-__all__ = ["COMPLEXITY", "ComplexityChoice", "router"]
+__all__ = ["COMPLEXITY", "ComplexityChoice", "given_route", "router"]
 
 COMPLEXITY: Mapping[Route, Complexity] = {
     "straightforward": "no_retrieval",
@@ -48,6 +49,22 @@ class ComplexityChoice(BaseModel):
 _OWN: Mapping[Route, Route] = {route: route for route in get_args(Route)}
 
 
+def given_route(given: Any, routes: Any) -> Any:
+    """The route that came with the question, if one did.
+
+    Args:
+        given: The input.
+        routes: The literal type of all routes.
+
+    Raises:
+        InputError: There is no such route.
+    """
+    route = given.get("gold_route")
+    if route is not None and route not in get_args(routes):
+        raise InputError(f"gold_route: {route!r} is none", hint=f"one of {', '.join(get_args(routes))}")
+    return route
+
+
 def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: Mapping[Route, str] = _OWN) -> Node:
     """A node that chooses the `route`. One that can't be read is single-step, and the step says so.
 
@@ -63,6 +80,10 @@ def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: M
     async def router(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         context = runtime.context
         question = state["question"]
+        if context.router == "oracle" and not state["route"]:
+            raise InputError(
+                "gold_route: the oracle router needs it", hint="pass `gold_route` with the question (`eval` does so)"
+            )
         if given := state["route"] or context.route:
             row = step("root/router", "route", "router", question=question, answer=f"{given} (given)")
             return {"route": given, "trajectory": [row]}

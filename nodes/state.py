@@ -15,6 +15,7 @@ from nodes.context import Complexity
 
 __all__ = [
     "Action",
+    "AdaptiveInput",
     "AdaptiveState",
     "AnragInput",
     "AnragOutput",
@@ -304,8 +305,8 @@ class PrismState(State, total=False):
     """PRISM: sub-questions, the pool of candidates, and evidence sentences by iteration."""
 
     subquestions: list[str]
-    oracle: list[SentenceRef | str]
-    """The input's `gold`, for the oracle condition and nothing else."""
+    oracle: list[SentenceRef | str] | None
+    """The input's `gold`, for the oracle condition and nothing else; empty where there is no evidence to be had."""
     pool: list[PassageRef]
     iteration: int
     """Rounds of Selector and Adder begun, from 1."""
@@ -576,8 +577,16 @@ class HanState(State, total=False):
     chain: Annotated[list[Hop], merge_hops]
 
 
+class AdaptiveInput(QuestionInput):
+    """What Adaptive-RAG is invoked with."""
+
+    gold_route: NotRequired[Complexity]
+    """The path to take, for the oracle classifier."""
+
+
 class AdaptiveState(IrcotState, total=False):
     """Adaptive-RAG: how complex the question is, and IRCoT's state where it takes several steps."""
 
+    gold_route: Annotated[Complexity, EphemeralValue]
     route: Complexity | None
     """The path taken; None until the router has spoken."""

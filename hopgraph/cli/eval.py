@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph.cli.ask import AsJson, settings_of, use_cache
+from hopgraph.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +55,9 @@ def evaluate(
         list[Path] | None, typer.Option(help="Folder of prompts; give two or more to compare them with one method.")
     ] = None,
     ablations: Annotated[str | None, typer.Option(help="A method: it, and it without each of its parts.")] = None,
+    suite: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"What a paper measures besides: {', '.join(SUITES)}.")
+    ] = None,
     contexts: Annotated[
         bool, typer.Option("--contexts", help="Answer from the passages that come with the questions; no search.")
     ] = False,
@@ -83,17 +87,18 @@ def evaluate(
     if resume is not None:
         _refuse_with_resume(
             {"--method": method, "--questions": questions, "--index": index, "--limit": limit, "--seed": seed}
-            | {"--out": out, "--set": settings, "--overlay": overlay, "--ablations": ablations}
+            | {"--out": out, "--set": settings, "--overlay": overlay, "--ablations": ablations, "--suite": suite}
             | {"--contexts": contexts or None, "--perfect": perfect or None, "--wrong": wrong or None}
         )
         folder = RunFolder(resume)
         with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
             variants = asyncio.run(_resume(folder, quiet=as_json))
     else:
-        chosen, values = _variants(method, ablations, overlay or [], settings or [], index)
+        chosen, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
         asked = _questions(questions, dataset, limit, seed)
         folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
+        about |= {"suite": suite} if suite else {}
         about |= _simulated(perfect, wrong, seed)
         with _agents(about, asked, None if contexts else index):
             variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, quiet=as_json))
@@ -114,7 +119,12 @@ def evaluate(
 
 
 def _variants(
-    method: str | None, ablated: str | None, overlays: Sequence[Path], settings: list[str], index: str | None
+    method: str | None,
+    ablated: str | None,
+    suite: str | None,
+    overlays: Sequence[Path],
+    settings: list[str],
+    index: str | None,
 ) -> tuple[list[Variant], dict[str, Any]]:
     from hopgraph.evaluation import plan
     from hopgraph.methods import check_method
@@ -123,6 +133,12 @@ def _variants(
     values = settings_of(settings)
     if index is not None:
         values["index"] = index
+    if suite is not None:
+        if method or overlays or ablated:
+            raise InputError(
+                "--suite: takes neither --method nor --overlay nor --ablations", hint="it names the methods itself"
+            )
+        return plan.suite(suite, values), values
     if ablated is not None:
         if method or overlays:
             raise InputError("--ablations: takes neither --method nor --overlay", hint="it names the method itself")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from hopgraph.evaluation.data import Question, as_row
+from hopgraph.evaluation.suites import SUITES
 from hopgraph.methods import context_class
 from hopgraph.run import make_context
 from inference.errors import InputError
@@ -19,8 +20,21 @@ from inference.settings import get_settings
 from nodes.context import Context
 from prompts.loader import MAX_BYTES, load_prompt
 
-__all__ = ["Variant", "ablations", "digest", "identity", "overlays", "plain_variants", "restore", "versions"]
+__all__ = [
+    "ORACLE",
+    "Variant",
+    "ablations",
+    "digest",
+    "identity",
+    "overlays",
+    "plain_variants",
+    "restore",
+    "suite",
+    "versions",
+]
 
+ORACLE = " (oracle)"
+"""End of the name of a variant that is shown gold, wherever it stands."""
 REPAIR = "shared/repair"
 PACKAGES = ("hopgraph", "langgraph", "langchain-core", "langchain-openai", "chromadb", "bm25s", "numpy")
 
@@ -111,8 +125,39 @@ def _texts(method: str, folder: Path) -> dict[str, str]:
     return texts
 
 
+def suite(name: str, values: Mapping[str, Any]) -> list[Variant]:
+    """The rows of a named suite.
+
+    Args:
+        name: One of `SUITES`.
+        values: Settings of all rows.
+
+    Raises:
+        InputError: There is no such suite, a setting is the suite's own or wrong for one of its rows, or it needs an
+            index and none is named.
+    """
+    if name not in SUITES:
+        raise InputError(f"--suite: there is no {name!r}", hint=f"suites: {', '.join(SUITES)}")
+    found = SUITES[name]
+    own = sorted({setting for row in found.rows for setting in row.settings} - {"index"})
+    if taken := [setting for setting in own if setting in values]:
+        raise InputError(f"--suite: `{taken[0]}` is what {name} sets itself", hint=f"leave --set {taken[0]}=... out")
+    variants = []
+    for row in found.rows:
+        settings = dict(row.settings)
+        if "index" in settings:
+            if not values.get("index"):
+                raise InputError(f"index: {name} needs one", hint=f"--index NAME; {found.about}")
+            settings["index"] = settings["index"].format(index=values["index"])
+        variants.append(_variant(row.name, row.method or found.method, {**values, **settings}))
+    return variants
+
+
 def _variant(name: str, method: str, values: Mapping[str, Any]) -> Variant:
-    return Variant(name, dict(values), make_context(method, values))
+    context = make_context(method, values)
+    if context.oracle and not name.endswith(ORACLE):
+        name += ORACLE
+    return Variant(name, dict(values), context)
 
 
 def restore(about: Mapping[str, Any]) -> list[Variant]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder, differences
+from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, versions
 from hopgraph.evaluation.scoring import Record, Scored, record_of, score
 from hopgraph.results import Result
@@ -61,37 +62,64 @@ async def check(
         await asyncio.to_thread(variant.context.check)
     if contexts and (bare := next((question for question in questions if not question.contexts), None)):
         raise InputError(f"--contexts: question {bare.id} has no passages of its own")
-    index = None if contexts else await asyncio.to_thread(_index, variants)
-    gold = await asyncio.to_thread(_gold_by, index, questions)
+    indexes = [] if contexts else await asyncio.to_thread(_indexes, variants)
+    gold = await asyncio.to_thread(_gold_by, indexes, questions)
     models = await _models(variants)
     found = await asyncio.to_thread(
-        lambda: identity(variants, questions, dataset=dataset, contexts=contexts, index=index, models=models)
+        lambda: identity(
+            variants,
+            questions,
+            dataset=dataset,
+            contexts=contexts,
+            index=indexes[0] if indexes else None,
+            models=models,
+        )
     )
-    return {**found, "gold": gold, "knowledge_base": await asyncio.to_thread(_knowledge_base, variants)}
+    bases = await asyncio.to_thread(_knowledge_bases, variants)
+    found |= {"gold": gold, "knowledge_base": bases[0] if bases else None}
+    found |= {"other_indexes": indexes[1:], "other_knowledge_bases": bases[1:]} if indexes[1:] else {}
+    await asyncio.to_thread(_check_oracle, variants, questions, found)
+    return found
 
 
-def _index(variants: Sequence[Variant]) -> dict[str, str] | None:
+def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
+    """The indexes that are searched, nearly always one."""
     from nodes.passages import index_ref
 
-    searching = [variant for variant in variants if variant.method != "no_retrieval"]
-    return dict(index_ref(searching[0].context.index)) if searching else None  # type: ignore[arg-type]
+    names = dict.fromkeys(variant.context.index for variant in variants if variant.method != "no_retrieval")
+    return [dict(index_ref(name)) for name in names]  # type: ignore[arg-type]
 
 
-def _knowledge_base(variants: Sequence[Variant]) -> dict[str, Any] | None:
-    """Which knowledge base is searched, and how far it was read, if a method needs one."""
+def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """Which knowledge bases are searched, and how far each was read, if a method needs one."""
     from nodes.pairs import pairs_ref
     from nodes.passages import index_ref
 
-    reading = [variant for variant in variants if variant.context.knowledge_base]
-    return dict(pairs_ref(index_ref(reading[0].context.index))) if reading else None
+    names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)
+    return [dict(pairs_ref(index_ref(name))) for name in names]
 
 
-def _gold_by(index: Mapping[str, str] | None, questions: Sequence[Question]) -> str:
-    """Whether gold passages are known by `ids`, or, where the index has none of those, by `titles`."""
+def _gold_by(indexes: Sequence[Mapping[str, str]], questions: Sequence[Question]) -> str:
+    """Whether gold passages are known by `ids`, or, where an index has none of those, by `titles`."""
     from stores.index import open_index
 
     ids = list(dict.fromkeys(key for question in questions for key in question.gold_ids))[:500]
-    return "ids" if index and ids and open_index(index["name"]).known(ids) else "titles"
+    known = bool(indexes and ids) and all(open_index(index["name"]).known(ids) for index in indexes)
+    return "ids" if known else "titles"
+
+
+def _oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> Oracle:
+    index = None if identity["contexts"] else (identity["index"] or {}).get("name")
+    return Oracle([v.context for v in variants], questions, index=index, by_id=identity["gold"] == "ids")
+
+
+def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> None:
+    """Whether there is gold for all that is to be shown some."""
+    seeing = [variant for variant in variants if variant.context.oracle]
+    oracle = _oracle(seeing, questions, identity)
+    for variant in seeing:
+        for question in questions:
+            oracle.shown(variant.context, question)
 
 
 async def _models(variants: Sequence[Variant]) -> dict[str, str]:
@@ -141,7 +169,11 @@ def start(
                 hint="results of two runs are not mixed: put it back as it was, or name another --out",
             )
         return
-    rows = [{"name": v.name, "method": v.method, "values": dict(v.values)} for v in variants]
+    rows = [
+        {"name": v.name, "method": v.method, "values": dict(v.values)}
+        | ({"oracle": v.context.oracle} if v.context.oracle else {})
+        for v in variants
+    ]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     text = {"run": str(uuid.uuid4()), "created": created, **about, "variants": rows}
     folder.create({**text, "versions": versions(), "identity": found}, list(questions))
@@ -199,7 +231,10 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
         return
     async with open_checkpoints(folder.checkpoints) as saver:
         with folder.results.appending() as append:
-            runner = _Runner(about, saver, append, on_result)
+            asked = list({job.question.id: job.question for job in queue}.values())
+            variants = list({job.variant.name: job.variant for job in queue}.values())
+            oracle = await asyncio.to_thread(_oracle, variants, asked, about["identity"])
+            runner = _Runner(about, oracle, saver, append, on_result)
             try:
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(in_flight(), len(queue))):
@@ -219,12 +254,14 @@ class _Runner:
     def __init__(
         self,
         about: Mapping[str, Any],
+        oracle: Oracle,
         saver: BaseCheckpointSaver[str],
         append: Callable[[Mapping[str, Any]], None],
         on_result: Progress | None,
     ) -> None:
         self._run = str(about["run"])
         self._identity = about["identity"]
+        self._oracle = oracle
         self._saver = saver
         self._append = append
         self._on_result = on_result
@@ -265,8 +302,15 @@ class _Runner:
             if await self._saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
                 return await resume(thread, self._saver)
             contexts = list(question.contexts) if self._identity["contexts"] else None
+            shown = await asyncio.to_thread(self._oracle.shown, context, question) if context.oracle else {}
             return await ask(
-                question.question, context, self._saver, thread=thread, question_id=question.id, contexts=contexts
+                question.question,
+                context,
+                self._saver,
+                thread=thread,
+                question_id=question.id,
+                contexts=contexts,
+                **shown,
             )
         except StoreError:
             raise

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hopgraph.evaluation.plan import ORACLE
 from hopgraph.evaluation.scoring import Group, Pair, Summary, Variant
 from hopgraph.evaluation.statistics import Estimate
 
@@ -126,6 +127,8 @@ def _notes(variants: Sequence[Variant]) -> list[str]:
     lines = []
     for variant in variants:
         name = variant["variant"]
+        if name.endswith(ORACLE):
+            lines.append(f"{name}: was shown gold; it is a bound, and no method")
         if variant["failures"]:
             causes = ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items()))
             lines.append(f"{name}: failed questions count as wrong; causes: {causes}")

@@ -51,7 +51,7 @@ async def test_it_thinks_acts_and_observes_until_it_finishes(model):
     ]  # fmt: skip
     assert (found["root/1/agent"]["answer"], found["root/1"]["question"]) == ("search[Alpha film]", "Alpha film")
     assert (found["root/2"]["node"], found["root/2"]["searches"]) == ("lookup", 0)
-    assert found["root/2"]["sentences"] == [(state["evidence"][0]["id"], 1)]
+    assert found["root/2"]["evidence"] == [state["evidence"][0]["id"]]
     assert (found["root/4/agent"]["answer"], found["root/4/agent"]["verdict"]) == ("Paris", "answered")
     cost = cost_of(state["ledger"])
     assert (cost["calls"], cost["searches"], cost["steps"], cost["chain"]) == (4, 2, 2, 4)

@@ -257,6 +257,41 @@ def test_ablations_are_run_beside_the_method(evaluate, model, questions, tmp_pat
     assert len({request.id for request in server.requests}) == len(server.requests)
 
 
+def test_the_baselines_are_measured_side_by_side(evaluate, model, questions, tmp_path):
+    lines = {
+        "generator": {"thought": "", "answer": "Paris"},
+        "drafter": {"thought": "By Ann Lee.", "answer": "Paris"},
+        "reasoner": {"sentence": "So the answer is: Paris."},
+        "router": {"route": "multi_step"},
+        "multi_step_reader": {"thought": "", "answer": "Paris"},
+    }
+
+    def script(request):
+        if request.node == "asker":
+            known = "Answer: Ann Lee" in request.prompt
+            return {"type": "final", "answer": "Paris"} if known else {"type": "follow_up", "question": "Who made X?"}
+        if request.node == "agent":
+            found = "Observation 1" in request.prompt
+            return {"thought": "", "action": "finish" if found else "search", "argument": "Paris" if found else "X"}
+        return {"answer": "Ann Lee"} if "Who made X?" in request.prompt else lines[request.node]
+
+    model(script)
+    methods = "self_ask,ircot,iter_retgen,react,adaptive_rag,standard_rag,no_retrieval"
+    code, summary, _ = evaluate("-m", methods, "-q", questions([row(1), row(3)]), "--contexts")
+    assert code == 0
+    rows = {variant["variant"]: variant for variant in summary["variants"]}
+    assert list(rows) == methods.split(",")
+    assert {variant["metrics"]["em"]["mean"] for variant in rows.values()} == {1.0}
+    steps = {name: variant["costs"]["steps"]["mean"] for name, variant in rows.items()}
+    assert steps == {
+        "self_ask": 1, "ircot": 1, "iter_retgen": 4, "react": 1, "adaptive_rag": 1, "standard_rag": 0,
+        "no_retrieval": 0,
+    }  # fmt: skip
+    searching = list(rows)[:5]
+    assert all(rows[name]["metrics"]["retrieved_recall"]["mean"] == 1.0 for name in searching)
+    assert set(results(tmp_path / "run")["self_ask", "q1"]["prompts"]) == {"self_ask/asker", "self_ask/intermediate"}
+
+
 def test_a_sample_is_reproducible_and_in_the_order_of_the_file(evaluate, model, questions, tmp_path):
     model(lambda request: {"answer": "Paris"})
     asked = questions([row(n) for n in range(50)])
