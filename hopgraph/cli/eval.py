@@ -32,7 +32,7 @@ LINE_EVERY = 15.0
 
 def evaluate(
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Methods, with commas between them.", show_default=False)
+        str | None, typer.Option("--method", "-m", help="Methods with commas between them, or all.", show_default=False)
     ] = None,
     dataset: Annotated[
         str,
@@ -127,7 +127,7 @@ def _variants(
     index: str | None,
 ) -> tuple[list[Variant], dict[str, Any]]:
     from hopgraph.evaluation import plan
-    from hopgraph.methods import check_method
+    from hopgraph.methods import METHODS, check_method
     from inference.errors import InputError
 
     values = settings_of(settings)
@@ -143,7 +143,8 @@ def _variants(
         if method or overlays:
             raise InputError("--ablations: takes neither --method nor --overlay", hint="it names the method itself")
         return plan.ablations(check_method(ablated), values), values
-    names = [check_method(name.strip()) for name in _required(method, "--method", "such as prism").split(",")]
+    named = _required(method, "--method", "such as prism")
+    names = [*METHODS] if named == "all" else [check_method(name.strip()) for name in named.split(",")]
     if overlays:
         if len(names) > 1:
             raise InputError("--overlay: compares prompts of one method", hint="name one --method")

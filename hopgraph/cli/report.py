@@ -1,4 +1,4 @@
-"""`hopgraph report`: evaluation runs as one HTML page."""
+"""`hopgraph report`: evaluation runs as one HTML page, or in the formats of other harnesses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,22 @@ __all__ = ["report"]
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of evaluation runs.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The page. Default: report.html in the first folder.")
+        Path | None,
+        typer.Option("--out", "-o", help="The page, or the folder of an export. Default: in the first run's folder."),
+    ] = None,
+    export: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="Write the results as FlashRAG or HippoRAG do: flashrag, hipporag."),
     ] = None,
 ) -> None:
     """Write evaluation runs as one HTML page without a network: table, charts, errors, every question side by side."""
     from hopgraph.evaluation.report import read_runs, write_report
 
-    print(write_report(read_runs(runs), out or runs[0] / "report.html"))
+    found = read_runs(runs)
+    if export is None:
+        print(write_report(found, out or runs[0] / "report.html"))
+        return
+    from hopgraph.evaluation import exports
+
+    for path in exports.export(found, export, out or runs[0] / f"export-{export}"):
+        print(path)

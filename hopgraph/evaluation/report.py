@@ -36,6 +36,8 @@ class _Run:
     folder: RunFolder
     names: dict[str, str]
     """The report's names of its variants."""
+    simulation: str
+    """What has to be said of it if no model answered; else ""."""
 
 
 @dataclass
@@ -97,7 +99,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
             known = found.questions.setdefault(question.id, question)
             if known.question != question.question:
                 raise InputError(f"{path}: question {question.id} is another one than in {folders[0]}")
-        found.runs.append(_Run(folder, names))
+        found.runs.append(_Run(folder, names, str(Simulation.of(about) or "")))
         found.abouts.append({"path": str(path), **about})
         for record in folder.records():
             if record["variant"] in names and record["id"] in found.questions:
@@ -267,7 +269,8 @@ def _trajectories(runs: Runs) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _look_up(known: dict[str, Passage | None], index: str | None, line: Mapping[str, Any]) -> None:
     from nodes.passages import find
 
-    mentioned = {key for step in line["trajectory"] for key in step["evidence"]} | set(line["evidence"])
+    mentioned = {key for step in line["trajectory"] for key in step["evidence"]}
+    mentioned |= {*line["evidence"], *line["retrieved"]}
     if missing := mentioned - set(known):
         known.update(dict.fromkeys(missing))
         known.update(find(index, missing))
@@ -285,6 +288,7 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
         "cost": [line["cost"][name] for name in ("calls", "searches", "prompt_tokens", "completion_tokens", "seconds")],
         "titles": [_title(key, known) for key in keys],
         "gold": [at for key, at in number.items() if _is_gold(key, question, known)],
+        "missing": _missing(line, question, known) if line["retrieved"] or line["cost"]["searches"] else [],
         "evidence": [number[key] for key in line["evidence"]],
         "steps": [
             [
@@ -302,6 +306,15 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
     }
 
 
+def _missing(line: Mapping[str, Any], question: Question, known: Mapping[str, Passage | None]) -> list[str]:
+    """Titles of the gold passages that no search of a run found."""
+    found = [(key, known.get(key)) for key in {*line["retrieved"], *line["evidence"]}]
+    ids = {key for key, _ in found} | {passage.source for _, passage in found if passage}
+    titles = {normalise_title(passage.title) for _, passage in found if passage}
+    gold = dict(zip(question.gold_titles, question.gold_ids or question.gold_titles, strict=False))
+    return [plain(title) for title, key in gold.items() if key not in ids and normalise_title(title) not in titles]
+
+
 def _is_gold(key: str, question: Question, known: Mapping[str, Passage | None]) -> bool:
     passage = known.get(key)
     if key in question.gold_ids or (passage is not None and passage.source in question.gold_ids):
@@ -315,5 +328,7 @@ def _title(key: str, known: Mapping[str, Passage | None]) -> str:
 
 
 def _cut(text: object) -> str:
+    if text == "":
+        return ""
     whole = "\n".join(line for row in str(text).splitlines() if (line := plain(row)))
     return whole if len(whole) <= LONGEST else whole[: LONGEST - 1] + "…"

@@ -27,6 +27,8 @@ _COLOURS = (
     "#d17fb0",
 )
 _MARKS = "osD^vP*Xhd"
+POINTS = 500
+"""Points of a line; a cloud of more is drawn as a picture, which the page can show at once."""
 
 
 def quality_and_cost(variants: Sequence[Variant]) -> Figure | None:
@@ -88,7 +90,10 @@ def cumulative_tokens(tokens: Mapping[str, Sequence[float]], read_before: Mappin
             total += value
             line.append(total)
         label = f"{name}, reading included" if name in read_before else name
-        axes.plot(range(1, len(line) + 1), line, color=_COLOURS[number % len(_COLOURS)], label=label)
+        shown = sorted({*range(0, len(line), -(-len(line) // POINTS)), len(line) - 1}) if line else []
+        axes.plot(
+            [at + 1 for at in shown], [line[at] for at in shown], color=_COLOURS[number % len(_COLOURS)], label=label
+        )
     axes.set_ylim(bottom=0)
     _thousands(axes)
     _legend(axes)
@@ -104,7 +109,14 @@ def tokens_by_question(tokens: Mapping[str, Sequence[float]]) -> Figure | None:
     for number, row in enumerate(shown.values()):
         # The same spread each time, so that two reports of the same results are the same.
         places = [number + 0.5 * (((index * 0.618034) % 1) - 0.5) for index in range(len(row))]
-        axes.scatter(places, row, s=9, alpha=min(1.0, 30 / len(row) + 0.15), color=_COLOURS[number % len(_COLOURS)])
+        axes.scatter(
+            places,
+            row,
+            s=9,
+            alpha=min(1.0, 30 / len(row) + 0.15),
+            color=_COLOURS[number % len(_COLOURS)],
+            rasterized=len(row) > POINTS,
+        )
         middle = sorted(row)[len(row) // 2]
         axes.hlines(middle, number - 0.32, number + 0.32, color="#1d2433", linewidth=1.5)
     axes.set_xticks(range(len(shown)), list(shown), rotation=20, ha="right")

@@ -53,9 +53,16 @@ def test_the_page_has_the_means_and_every_question_with_its_trajectories(run, ho
     assert sorted(prism["titles"][at] for at in prism["gold"]) == ["Ann Lee", "X"]
     assert "Noise" in prism["titles"]
     assert data["trajectories"]["q1"]["1"]["titles"] == []
+    assert [data["trajectories"]["q1"][number]["missing"] for number in ("0", "1")] == [[], []]
     files = {path.name for path in (folder / "report_files").iterdir()}
     assert {"quality-cost.png", "tokens.png", "cumulative-tokens.png"} <= files
     assert page.count("<figure") == len(files)
+
+
+def test_gold_passages_that_no_search_found_are_named(run, hopgraph):
+    folder = run([row(1, gold_titles=["X", "Ann Lee", "Elsewhere"])])
+    data = data_of(page_of(hopgraph, folder))
+    assert data["trajectories"]["q1"]["0"]["missing"] == ["Elsewhere"]
 
 
 def test_nothing_of_a_run_is_markup_on_the_page(run, hopgraph):
