@@ -51,7 +51,7 @@ def asker(prompt: str) -> Node:
     """A node that asks the next follow-up question, or ends the run with the answer.
 
     After the last follow-up question that is allowed only the answer is. A first output that can't be read makes the
-    question itself the follow-up question, and the step says so; a later one fails the run.
+    question itself the follow-up question, and the step says so; a later one, or where none is allowed, fails the run.
 
     Args:
         prompt: Name of the prompt; it is given `question`, `chain` and `choices`.
@@ -80,7 +80,7 @@ def asker(prompt: str) -> Node:
         problem = asked.problem or (
             "the follow-up question is empty" if isinstance(chosen, FollowUp) and not seed else ""
         )
-        if problem and not chain:
+        if problem and may_ask and not chain:
             seed = state["question"]
         if seed:
             row = step(

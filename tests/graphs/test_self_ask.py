@@ -119,6 +119,9 @@ async def test_a_later_reply_that_cannot_be_read_fails_the_run_and_says_why(mode
     assert (state["answer"], state["status"]) == ("", "failed")
     assert (state["error"]["kind"], state["error"]["node"]) == ("model_output", "asker")
     assert cost_of(state["ledger"])["repairs"] == 1
+    server = model(by_node(asker="nonsense"))
+    assert (await run(max_follow_ups=0))["status"] == "failed"
+    assert server.nodes() == ["asker", "asker"], "no follow-up question where none is allowed"
 
 
 @pytest.mark.parametrize("reply", ["nonsense", {"answer": "I don't know."}])
