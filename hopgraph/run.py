@@ -15,6 +15,7 @@ from hopgraph.results import Result, result_of
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.ledger import merge_calls
 from nodes.state import RunError, Step, merge_steps
+from stores.checkpoints import only_here
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -234,16 +235,21 @@ async def _run(
 ) -> Result:
     graph = load(context.method, saver)
     error: RunError | None = None
+    thread = str(config["configurable"]["thread_id"])
+    run: RunnableConfig = {**config, "run_id": uuid.uuid4()}  # which a deadline is counted by
     try:
-        # `sync`: a step's results are on disk before the next step's calls go out.
-        stream = graph.astream(given, config, context=context, stream_mode="updates", durability="sync", subgraphs=True)
-        reported: dict[str, Step] = {}
-        async for _, update in stream:
-            for row in _steps(update):
-                # A subgraph's steps come a second time when it ends, as the update of the graph around it.
-                if on_step is not None and reported.get(row["id"]) != row:
-                    reported[row["id"]] = row
-                    on_step(row)
+        async with only_here(saver, thread):
+            # `sync`: a step's results are on disk before the next step's calls go out.
+            stream = graph.astream(
+                given, run, context=context, stream_mode="updates", durability="sync", subgraphs=True
+            )
+            reported: dict[str, Step] = {}
+            async for _, update in stream:
+                for row in _steps(update):
+                    # A subgraph's steps come a second time when it ends, as the update of the graph around it.
+                    if on_step is not None and reported.get(row["id"]) != row:
+                        reported[row["id"]] = row
+                        on_step(row)
     except InputError:
         raise
     except HopgraphError as problem:
@@ -291,4 +297,10 @@ async def _result(
     graph = load(context.method, saver)
     state = _values(await graph.aget_state(config, subgraphs=True))
     thread = str(config["configurable"]["thread_id"])
-    return result_of(state, id=question_id, method=context.method, question=question, thread=thread, error=error)
+    try:
+        return result_of(state, id=question_id, method=context.method, question=question, thread=thread, error=error)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:  # somebody edited it, or the file is damaged
+        raise StoreError(
+            f"thread {thread}: its state can't be read ({type(problem).__name__}: {problem})",
+            hint="ask the question anew",
+        ) from problem

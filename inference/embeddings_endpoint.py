@@ -15,6 +15,7 @@ import numpy as np
 
 from inference.embeddings import Vectors, unit
 from inference.errors import EndpointError, InputError
+from inference.patience import out_of_patience
 from inference.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,15 +87,30 @@ def endpoint_encoder(settings: Settings) -> EndpointEncoder:
         settings.embed_passage_prefix,
         settings.llm_timeout,
         settings.llm_retries,
+        settings.llm_patience,
     )
 
 
 @lru_cache(maxsize=8)
 def _encoder(
-    url: str, model: str, key: str, query: str | None, passage: str | None, timeout: float, retries: int
+    url: str,
+    model: str,
+    key: str,
+    query: str | None,
+    passage: str | None,
+    timeout: float,
+    retries: int,
+    patience: float,
 ) -> EndpointEncoder:
     return EndpointEncoder(
-        url, model, key=key, query_prefix=query, passage_prefix=passage, timeout=timeout, retries=retries
+        url,
+        model,
+        key=key,
+        query_prefix=query,
+        passage_prefix=passage,
+        timeout=timeout,
+        retries=retries,
+        patience=patience,
     )
 
 
@@ -109,6 +125,7 @@ class EndpointEncoder:
         passage_prefix: Likewise for passages.
         timeout: Seconds to wait for one request.
         retries: Further tries after a refused connection, a time-out, 408, 409, 425, 429 or 5xx.
+        patience: Seconds in which they are made, from the first failure on.
     """
 
     def __init__(
@@ -120,7 +137,8 @@ class EndpointEncoder:
         query_prefix: str | None = None,
         passage_prefix: str | None = None,
         timeout: float = 300.0,
-        retries: int = 5,
+        retries: int = 100,
+        patience: float = 300.0,
     ) -> None:
         import httpx
 
@@ -134,6 +152,7 @@ class EndpointEncoder:
         self._query_prefix = query_prefix
         self._passage_prefix = passage_prefix
         self._retries = retries
+        self._patience = patience
         self._lock = threading.Lock()
         self._dimension: int | None = None
         self._client = httpx.Client(
@@ -213,7 +232,7 @@ class EndpointEncoder:
 
     def _post(self, body: dict[str, Any]) -> httpx.Response:
         import httpx
-        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+        from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
         backoff = wait_random_exponential(multiplier=0.5, max=MAX_BACKOFF)
 
@@ -229,7 +248,7 @@ class EndpointEncoder:
             return answer
 
         retrying = Retrying(
-            stop=stop_after_attempt(self._retries + 1),
+            stop=out_of_patience(self._retries, self._patience),
             wait=wait,
             retry=retry_if_exception_type((httpx.TransportError, httpx.HTTPStatusError)),
             reraise=True,

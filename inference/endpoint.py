@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import math
 import re
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
+from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
 from inference.slots import Slots
 from inference.structured import Token, well_formed
@@ -23,15 +25,18 @@ if TYPE_CHECKING:
     import httpx
     from langchain_core.messages import AIMessage
     from langchain_openai import ChatOpenAI
-    from tenacity import AsyncRetrying
+    from tenacity import AsyncRetrying, RetryCallState
 
 __all__ = ["Endpoint", "Message", "Reply", "ResponseCache", "Schema", "ServerInfo", "get_endpoint"]
 
+_log = logging.getLogger(__name__)
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
 """Besides every 5xx. A 400 is the request's fault and comes back the same."""
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
 """Seconds before the first further try, and at most before any."""
 CONNECT_TIMEOUT = 10.0
+_WORTH_SAYING = 1.0
+"""Seconds of a pause that a person is told of."""
 _TEMPLATE_TOKENS = 32
 """A chat template's own tokens, for each message and for a default system message."""
 _MESSAGE = 300
@@ -123,6 +128,8 @@ class Endpoint:
     prefix: str = "HOPGRAPH_LLM"
     _info: ServerInfo | None = field(default=None, init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _outage: bool = field(default=False, init=False)
+    """It has been said that calls fail."""
 
     def __post_init__(self) -> None:
         if not _is_url(self.url):
@@ -330,15 +337,8 @@ class Endpoint:
             raise self._explain(error) from error
 
     def _retrying(self, only: Callable[[BaseException], bool] = lambda _: True) -> AsyncRetrying:
-        """Bounded tries with growing pauses; a server's `Retry-After` is honoured up to `MAX_BACKOFF`."""
-        from tenacity import (
-            AsyncRetrying,
-            RetryCallState,
-            retry_if_exception,
-            stop_after_attempt,
-            wait_exponential,
-            wait_random,
-        )
+        """Tries with growing pauses, bounded in number and time; `Retry-After` is honoured up to `MAX_BACKOFF`."""
+        from tenacity import AsyncRetrying, retry_if_exception, wait_exponential, wait_random
 
         backoff = wait_exponential(multiplier=FIRST_BACKOFF, max=MAX_BACKOFF) + wait_random(0, FIRST_BACKOFF)
 
@@ -347,10 +347,10 @@ class Endpoint:
             return max(backoff(state), min(MAX_BACKOFF, _retry_after(error)))
 
         return AsyncRetrying(
-            stop=stop_after_attempt(self.settings.llm_retries + 1),
+            stop=out_of_patience(self.settings.llm_retries, self.settings.llm_patience),
             wait=wait,
             retry=retry_if_exception(lambda error: _worth_retrying(error) and only(error)),
-            before_sleep=self._relocate,
+            before_sleep=self._before_trying_again,
             reraise=True,
         )
 
@@ -366,9 +366,18 @@ class Endpoint:
                 # In `extra_body` nothing is interpreted by the client: its structured-output path loses cut replies.
                 extra_body=body,
             )
+        self._outage = False
         return _reply(message, model, started, time.perf_counter() - clock)
 
-    async def _relocate(self, _: Any) -> None:
+    async def _before_trying_again(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, Exception) and not self._outage and state.upcoming_sleep >= _WORTH_SAYING:
+            self._outage = True
+            _log.warning(
+                "%s; trying again for up to %g s (HOPGRAPH_LLM_PATIENCE)",
+                self._explain(error).message,
+                self.settings.llm_patience,
+            )
         if self.locate is None:
             return
         url = await asyncio.to_thread(self.locate)

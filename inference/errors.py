@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["EndpointError", "HopgraphError", "InputError", "ModelOutputError", "PromptTooLong", "StoreError"]
+__all__ = [
+    "DeadlineError",
+    "EndpointError",
+    "HopgraphError",
+    "InputError",
+    "ModelOutputError",
+    "PromptTooLong",
+    "StoreError",
+]
 
 
 class HopgraphError(RuntimeError):
@@ -44,6 +52,13 @@ class EndpointError(HopgraphError):
     """
 
     kind = "endpoint"
+    exit_code = 3
+
+
+class DeadlineError(HopgraphError):
+    """A node or a run took longer than it may. The run can be resumed: nothing that had been answered is lost."""
+
+    kind = "deadline"
     exit_code = 3
 
 

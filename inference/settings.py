@@ -71,8 +71,11 @@ class Settings(BaseSettings):
     """Model calls in flight at most, per endpoint."""
     llm_timeout: float = Field(default=300.0, gt=0, le=86_400)
     """Seconds to wait for one model call."""
-    llm_retries: int = Field(default=5, ge=0, le=100)
-    """Further tries after a refused connection, a time-out, 408, 429 or 5xx."""
+    llm_patience: float = Field(default=300.0, ge=0, le=86_400)
+    """Seconds that an outage is waited out: after a refused connection, a time-out, 408, 429 or 5xx a call is tried
+    again, with growing pauses, until so long after its first failure. Then the run stops, and can be resumed."""
+    llm_retries: int = Field(default=100, ge=0, le=1000)
+    """Further tries of a call at most, within that time."""
     llm_extra: dict[str, Any] = Field(default_factory=dict)
     """Further request fields as a JSON object, such as
     {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""

@@ -91,6 +91,21 @@ class Context(BaseModel):
         default=0, ge=0, le=2**31 - 1, title="Seed", description="Sampling seed, for servers that honour one."
     )
 
+    node_timeout: float | None = Field(
+        default=None,
+        gt=0,
+        le=604_800,
+        title="Node deadline",
+        description="Seconds a node may take, waiting for the endpoint included. Empty: no limit of its own.",
+    )
+    run_timeout: float | None = Field(
+        default=None,
+        gt=0,
+        le=604_800,
+        title="Run deadline",
+        description="Seconds a run may take in one go; resumed, it has as many again. Empty: no limit.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, values: Any) -> Any:

@@ -29,6 +29,7 @@ from inference.ledger import Call
 from inference.settings import Role, get_settings
 from inference.structured import BadOutput, field_logprobs, parse_output, true_probability
 from nodes.context import Context
+from nodes.deadlines import within_deadlines
 from nodes.rendering import quoted
 from prompts.loader import Prompt, load_prompt
 
@@ -131,10 +132,31 @@ async def ask_model(
 
     Raises:
         EndpointError: The endpoint can't be used; the run can be resumed.
+        DeadlineError: The node's or the run's time is over; the run can be resumed.
         PromptTooLong: The prompt does not fit even without items.
         InputError: The prompt is malformed.
     """
-    context: Context = runtime.context
+    async with within_deadlines(runtime):
+        return await _ask_and_repair(
+            runtime.context, node, step, prompt, values, output, items, items_as, role, score, binary, read
+        )
+
+
+async def _ask_and_repair(
+    context: Context,
+    node: str,
+    step: str,
+    prompt: str,
+    values: Mapping[str, str],
+    output: type[Output],
+    items: Sequence[str],
+    items_as: str,
+    role: Role,
+    score: tuple[str, ...],
+    binary: bool,
+    read: Callable[[str], Output] | None,
+) -> Asked[Output]:
+    """As `ask_model`, without deadlines."""
     text = await asyncio.to_thread(load_prompt, prompt, context.prompt_override(prompt))
     endpoint = await open_endpoint(_model_of(context, role), role)
     messages, truncated = await _fit(endpoint, text, values, items, items_as, context.max_tokens)

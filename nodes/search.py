@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from inference.ledger import Call
 from nodes.context import Context, Retriever
+from nodes.deadlines import within_deadlines
 from nodes.model import place, thread_id
 from nodes.passages import fetch, open_run_index, reference
 from nodes.state import PassageRef
@@ -53,7 +54,22 @@ async def search(
         node: For the ledger.
         mode: Search mode, where it is not the context's.
         top_k: Hits a query, where it is not the context's.
+
+    Raises:
+        DeadlineError: The node's or the run's time is over; the run can be resumed.
     """
+    async with within_deadlines(runtime):
+        return await _search(state, runtime, queries, node, mode, top_k)
+
+
+async def _search(
+    state: Any,
+    runtime: Runtime[Any],
+    queries: Mapping[str, str],
+    node: str,
+    mode: Retriever | None,
+    top_k: int | None,
+) -> Found:
     context: Context = runtime.context
     count = top_k or context.top_k
     started, clock = time.time(), time.perf_counter()

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import functools
+import hashlib
 import json
+import os
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["KeptThread", "checkpoint_place", "kept_threads", "open_checkpoints", "without_password"]
+__all__ = ["KeptThread", "checkpoint_place", "kept_threads", "only_here", "open_checkpoints", "without_password"]
 
+Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
 _POSTGRES = ("postgres", "postgresql")
 
 
@@ -74,10 +80,8 @@ async def _sqlite(path: Path) -> AsyncIterator[BaseCheckpointSaver[str]]:
             # WAL with NORMAL survives a killed process; only a power cut can lose the last commits.
             await connection.execute("PRAGMA synchronous=NORMAL")
         except sqlite3.Error as error:
-            raise StoreError(
-                f"checkpoints in {path}: {error}", hint="move the file away if it is damaged; a new one is made"
-            ) from None
-        yield saver
+            raise _sqlite_error(path, error) from None
+        yield _speaking(saver, functools.partial(_sqlite_error, path), _absolute(path))
     finally:
         await connection.close()
 
@@ -117,7 +121,7 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
             raise StoreError(
                 f"checkpoints in {without_password(url)}: {reason}", hint="is the server running, and the URL right?"
             ) from None
-        yield saver
+        yield _speaking(saver, functools.partial(_postgres_error, url), without_password(url))
     finally:
         await pool.close()
 
@@ -168,3 +172,131 @@ def without_password(url: str) -> str:
     except ValueError:
         return "a malformed URL"
     return parts._replace(netloc=place, query="").geturl()
+
+
+def _absolute(path: Path) -> str:
+    return str(path.resolve())
+
+
+def _sqlite_error(path: Path, error: Exception) -> StoreError:
+    hints = {
+        "full": "make room on the disk; what was finished is kept, and the same command goes on from there",
+        "disk I/O": "is the disk full or failing? What was finished is kept, and the same command goes on from there",
+        "readonly": "is the file, and the folder it is in, writable?",
+        "locked": "another process keeps it busy; the same command goes on when that one has ended",
+    }
+    damaged = "move the file away if it is damaged; a new one is made"
+    hint = next((hint for sign, hint in hints.items() if sign in str(error)), damaged)
+    return StoreError(f"checkpoints in {path}: {_one_line(error)}", hint=hint)
+
+
+def _postgres_error(url: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"checkpoints in {without_password(url)}: {_one_line(error)}",
+        hint="what was finished is kept: the same command goes on when the server is back",
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
+    """Have a checkpointer's own errors, and those of reading what it holds, raised as errors a person can act on."""
+    import ormsgpack
+
+    known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ormsgpack.MsgpackDecodeError, NotImplementedError)
+    known += (UnicodeDecodeError,)
+    if place.partition("://")[0] in _POSTGRES:
+        import psycopg
+        from psycopg_pool import PoolTimeout
+
+        known += (psycopg.Error, PoolTimeout)
+
+    def awaited(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        async def speaking(*args: Any, **options: Any) -> Any:
+            try:
+                return await call(*args, **options)
+            except known as error:
+                raise explain(error) from error
+
+        return speaking
+
+    def listed(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        async def speaking(*args: Any, **options: Any) -> AsyncIterator[Any]:
+            try:
+                async for found in call(*args, **options):
+                    yield found
+            except known as error:
+                raise explain(error) from error
+
+        return speaking
+
+    async def checked(config: RunnableConfig) -> CheckpointTuple | None:
+        found = await read(config)
+        if found is not None and not (isinstance(found.checkpoint, dict) and isinstance(found.metadata, dict)):
+            raise explain(ValueError("what it holds is no checkpoint"))
+        return found
+
+    read = saver.aget_tuple
+    saver.aget_tuple = checked  # type: ignore[method-assign]
+    for name in ("aget_tuple", "aput", "aput_writes", "adelete_thread"):
+        setattr(saver, name, awaited(getattr(saver, name)))
+    saver.alist = listed(saver.alist)  # type: ignore[method-assign]
+    saver.place = place  # type: ignore[attr-defined]
+    return saver
+
+
+@asynccontextmanager
+async def only_here(saver: BaseCheckpointSaver[str], thread: str) -> AsyncIterator[None]:
+    """Hold a thread for as long as it is run: two that ran it at the same time would make the same calls twice.
+
+    The lock is the operating system's: it ends with the process, however that ends. It reaches all processes of this
+    machine with the same HOPGRAPH_HOME; where that can't be written, there is none.
+
+    Raises:
+        StoreError: Somebody else is running it.
+    """
+    place = getattr(saver, "place", "")
+    if not place:
+        yield
+        return
+    name = hashlib.sha256(f"{place}\0{thread}".encode()).hexdigest()[:32]
+    with _locked(get_settings().home / "running" / f"{name}.lock", thread):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, thread: str) -> Iterator[None]:
+    try:
+        handle = _take(path)
+    except BlockingIOError:
+        raise StoreError(
+            f"thread {thread} is being run by another process",
+            hint="wait until that one has ended: nothing is gained by running a thread twice",
+        ) from None
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        handle.close()
+
+
+def _take(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        handle = path.open("ab")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it before has deleted the file: a lock on that one would keep nobody out.
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(handle.fileno())):
+                return handle
+        except BaseException:
+            handle.close()
+            raise
+        handle.close()

@@ -166,23 +166,48 @@ class Lines:
         )
 
     def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
-        """Drop a torn last line, and the lines that are not wanted; the file is replaced as a whole."""
+        """Drop a torn last line, and the lines that are not wanted; the file is replaced as a whole.
+
+        Raises:
+            StoreError: A line is damaged, or the file can't be written.
+        """
         if not self._path.exists():
             return
         new = self._path.with_name(self._path.name + ".new")
-        with new.open("w", encoding="utf-8") as file:
-            for line in self:
-                if wanted(line):
-                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._path)
+        try:
+            with new.open("w", encoding="utf-8") as file:
+                for line in self:
+                    if wanted(line):
+                        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+        except OSError as error:
+            new.unlink(missing_ok=True)
+            raise _unwritable(self._path, error) from None
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """A function that adds a line; it is in the file when the function returns."""
-        with self._path.open("ab", buffering=0) as file:
-            yield lambda line: _append(file, line)
+        """A function that adds a line; it is in the file, as a whole, when the function returns.
+
+        Raises:
+            StoreError: The file can't be written; so does the function, and the file is then as it was before.
+        """
+        try:
+            file = self._path.open("ab", buffering=0)
+        except OSError as error:
+            raise _unwritable(self._path, error) from None
+
+        def add(line: Mapping[str, Any]) -> None:
+            length = os.fstat(file.fileno()).st_size
+            try:
+                _append(file, line)
+            except OSError as error:
+                file.truncate(length)
+                raise _unwritable(self._path, error) from None
+
+        with file:
+            yield add
 
 
 def differences(old: Any, new: Any, at: str = "") -> list[str]:
@@ -198,6 +223,13 @@ def differences(old: Any, new: Any, at: str = "") -> list[str]:
 def _short(value: Any) -> str:
     text = "none" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path}: can't be written ({error.strerror})",
+        hint="is the disk full? Nothing is lost: `hopgraph eval --resume DIR` goes on from there",
+    )
 
 
 def _append(file: IO[bytes], line: Mapping[str, Any]) -> None:

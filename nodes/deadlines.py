@@ -1,0 +1,62 @@
+"""Deadlines of a node and of a whole run. What is under way when one passes is given up; what is finished is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+
+from inference.errors import DeadlineError
+
+__all__ = ["within_deadlines"]
+
+_RUNS = 10_000
+_begun: OrderedDict[str, float] = OrderedDict()
+"""When this process first saw a run, by the run's id, on the monotonic clock; the latest ones."""
+
+
+@asynccontextmanager
+async def within_deadlines(runtime: Runtime[Any]) -> AsyncIterator[None]:
+    """Give up what is done in this block when the node's or the run's time is over.
+
+    A node's time is counted from its start. A run's is counted from its first call in this process, so that resuming a
+    run gives it the same time again; it needs the `run_id` that `ask`, `resume` and LangGraph's server give a run.
+
+    Raises:
+        DeadlineError: It is over.
+    """
+    started = time.monotonic()
+    limits: list[tuple[float, str, str]] = []
+    info = runtime.execution_info
+    if (seconds := runtime.context.node_timeout) is not None:
+        spent = time.time() - info.node_first_attempt_time if info and info.node_first_attempt_time else 0.0
+        limits.append((started + seconds - max(0.0, spent), "node", f"{seconds:g} s"))
+    run = str(info.run_id or "") if info else ""
+    if run:
+        begun = _begun.setdefault(run, started)
+        while len(_begun) > _RUNS:
+            _begun.popitem(last=False)
+        if (seconds := runtime.context.run_timeout) is not None:
+            limits.append((begun + seconds, "run", f"{seconds:g} s"))
+    if not limits:
+        yield
+        return
+    end, what, length = min(limits)
+    try:
+        async with asyncio.timeout(end - time.monotonic()) as timer:
+            yield
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        node = str(get_config().get("metadata", {}).get("langgraph_node", ""))
+        message = f"the node took longer than {length}" if what == "node" else f"the run took longer than {length}"
+        raise DeadlineError(
+            f"{message} (in {node})" if node else message,
+            hint=f"resume it: it goes on from there with as much time again; or raise {what}_timeout",
+        ) from None
