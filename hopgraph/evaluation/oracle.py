@@ -63,11 +63,17 @@ class Oracle:
                 hint="it needs `gold_ids` or `gold_titles` of passages in the index, or among the question's own",
             )
         facts = [(normalise_title(title), at) for title, at in question.gold_sentences]
-        refs: dict[str | SentenceRef, None] = {}
+        articles: dict[str, dict[str, Passage]] = {}
         for piece in pieces:
-            named = [at for title, at in facts if title == normalise_title(piece.title)]
-            whole = piece.source or not named or max(named) >= len(piece.sentences)
-            refs.update(dict.fromkeys([piece.id] if whole else [(piece.id, at) for at in named]))
+            articles.setdefault(piece.source or piece.id, {})[piece.id] = piece
+        refs: dict[str | SentenceRef, None] = {}
+        for parts in articles.values():
+            # An article that was cut has its sentences in order, each in one part.
+            sentences = [(key, at) for key, part in parts.items() for at in range(len(part.sentences))]
+            title = normalise_title(next(iter(parts.values())).title)
+            named = [at for name, at in facts if name == title]
+            known = bool(named) and max(named) < len(sentences)
+            refs.update(dict.fromkeys([sentences[at] for at in named] if known else parts))
         return list(refs)
 
 
