@@ -43,6 +43,7 @@ def agent(prompt: str) -> Node:
 
     Nothing can be looked up before something was found, and in the last turn the agent can only finish. A turn that
     can't be read searches for the question itself, if that was not done yet, and the step says so; else the run fails.
+    So does an action without an argument, but then the run ends without an answer.
 
     Args:
         prompt: Name of the prompt; it is given `question`, `evidence`, `turns` and `actions`.
@@ -93,13 +94,13 @@ def agent(prompt: str) -> Node:
             fallback=fallback,
         )
         if action == "finish":
-            answer, status = ("", "failed") if problem else read_answer(Answer(answer=argument))
+            answer, status = read_answer(Answer(answer=argument) if asked.value else None)
             row |= {"kind": "answer", "question": question, "answer": answer, "verdict": status}
             row |= {"evidence": [ref["id"] for ref in passages]}
             update |= {
                 "answer": answer,
                 "status": status,
-                "error": RunError(kind="model_output", message=problem, node="agent") if problem else None,
+                "error": RunError(kind="model_output", message=problem, node="agent") if status == "failed" else None,
                 "evidence": passages,
             }
         return {**update, "trajectory": [row]}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from nodes.chain import chain_evidence, hop_id, next_hop, written
 from nodes.context import SelfAskContext
-from nodes.generator import read_answer
+from nodes.generator import Answer, read_answer
 from nodes.model import ask_model
 from nodes.rendering import plain, quoted
 from nodes.state import Node, RunError, SelfAskState
@@ -52,6 +52,7 @@ def asker(prompt: str) -> Node:
 
     After the last follow-up question that is allowed only the answer is. A first output that can't be read makes the
     question itself the follow-up question, and the step says so; a later one, or where none is allowed, fails the run.
+    A later question without words ends it without an answer.
 
     Args:
         prompt: Name of the prompt; it is given `question`, `chain` and `choices`.
@@ -95,7 +96,8 @@ def asker(prompt: str) -> Node:
                 fallback=f"{problem}; the question itself is asked" if problem else "",
             )
             return {"at": at, "seed": seed, "trajectory": [row], "ledger": asked.calls}
-        answer, status = read_answer(chosen if isinstance(chosen, Final) else None)
+        # A follow-up question without words is no question, but it was read: there is no answer to be had.
+        answer, status = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen)
         evidence = chain_evidence(state)
         row = step(
             f"{at}/asker",
@@ -113,7 +115,7 @@ def asker(prompt: str) -> Node:
             "seed": "",
             "answer": answer,
             "status": status,
-            "error": RunError(kind="model_output", message=problem, node="asker") if problem else None,
+            "error": RunError(kind="model_output", message=problem, node="asker") if status == "failed" else None,
             "evidence": evidence,
             "trajectory": [row],
             "ledger": asked.calls,

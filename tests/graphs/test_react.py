@@ -124,9 +124,7 @@ async def test_an_abstention_is_unanswerable(model, answer):
     assert (state["answer"], state["status"], state["error"]) == ("", "unanswerable", None)
 
 
-@pytest.mark.parametrize(
-    "bad", ["Thought: hm", '{"thought": "x", "action": "jump", "argument": "x"}', turn("search", " ")]
-)
+@pytest.mark.parametrize("bad", ["Thought: hm", '{"thought": "x", "action": "jump", "argument": "x"}'])
 async def test_a_turn_that_cannot_be_read_searches_for_the_question_once_and_then_fails(model, bad):
     model(by_node(agent=bad))
     state = await run()
@@ -137,6 +135,17 @@ async def test_a_turn_that_cannot_be_read_searches_for_the_question_once_and_the
     assert (state["answer"], state["status"]) == ("", "failed")
     assert (state["error"]["kind"], state["error"]["node"]) == ("model_output", "agent")
     assert len(state["evidence"]) == 1
+
+
+async def test_an_action_without_an_argument_searches_for_the_question_once_and_then_ends_without_an_answer(model):
+    server = model(by_node(agent=turn("search", " ")))
+    state = await run()
+    assert server.nodes() == ["agent", "agent"]
+    assert [turn["argument"] for turn in state["turns"]] == [QUESTION, ""]
+    found = steps_of(state)
+    assert "the question itself is searched for" in found["root/1/agent"]["fallback"]
+    assert "no argument; there is no answer" in found["root/2/agent"]["fallback"]
+    assert (state["answer"], state["status"], state["error"]) == ("", "unanswerable", None)
 
 
 async def test_a_last_turn_that_cannot_be_read_fails_the_run(model):

@@ -124,6 +124,14 @@ async def test_a_later_reply_that_cannot_be_read_fails_the_run_and_says_why(mode
     assert server.nodes() == ["asker", "asker"], "no follow-up question where none is allowed"
 
 
+async def test_a_later_question_without_words_ends_the_run_without_an_answer(model):
+    model(by_node(asker=[ask(WHO), ask(" ")], generator=intermediate))
+    state = await run()
+    assert (state["answer"], state["status"], state["error"]) == ("", "unanswerable", None)
+    assert "empty; there is no answer" in steps_of(state)["root/2/asker"]["fallback"]
+    assert [ref["title"] for ref in state["evidence"]] == ["Alpha"]
+
+
 @pytest.mark.parametrize("reply", ["nonsense", {"answer": "I don't know."}])
 async def test_an_intermediate_answer_that_there_is_none_of_is_shown_as_unknown(model, reply):
     server = model(by_node(asker=[ask(WHO), final("Not Answerable")], generator=reply))
