@@ -14,7 +14,7 @@ from nodes.intake import intake
 from nodes.plan import current_step, is_last
 from nodes.planner import hop_predictor, planner
 from nodes.refiner import refiner
-from nodes.reviewer import accuracy_judge, attribution_judge, reviewer
+from nodes.reviewer import accuracy_judge, attribution_judge, is_accepted, reviewer
 from nodes.routing import with_context
 from nodes.state import ParState, QuestionInput
 
@@ -35,8 +35,7 @@ def after_action(state: ParState, context: ParContext) -> list[str]:
 def after_review(state: ParState, context: ParContext) -> str:
     """One retry with sparse retrieval for an answer below the threshold."""
     attempts = current_step(state)["attempts"]
-    rejected = (attempts[-1]["confidence"] or 0.0) < context.threshold
-    return "rejected" if rejected and len(attempts) == 1 else _next(state)
+    return "rejected" if len(attempts) == 1 and not is_accepted(attempts[0], context) else _next(state)
 
 
 def _next(state: ParState) -> str:

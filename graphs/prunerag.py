@@ -7,7 +7,7 @@ from langgraph.types import Overwrite, Send
 
 from nodes.backtracer import aggregator, backtracer, conclude, next_to_resolve, summarizer
 from nodes.brancher import brancher, extractor
-from nodes.confidence_gate import confidence_gate
+from nodes.confidence_gate import confidence_gate, human_gate, judged
 from nodes.context import PruneContext
 from nodes.decomposer import decomposer
 from nodes.entity_retriever import entity_retriever
@@ -34,6 +34,13 @@ def ask_again(state: PruneState) -> list[Send] | str:
     return [send("decomposer_again", state, node, barred=True) for node in rejected] or "none rejected"
 
 
+@with_context(PruneContext)
+def after_gate(state: PruneState, context: PruneContext) -> list[Send] | str:
+    """Where that is wanted, a person looks at the answers of the level, side by side."""
+    answers = judged(state) if context.review == "human" else []
+    return [send("human_gate", state, node) for node in answers] or ask_again(state)
+
+
 def find_entities(state: PruneState) -> list[Send] | str:
     """A sub-query that repeats another has become an entity node and has no entities yet."""
     bare = [node for node in state["tree"] if node["kind"] == "entity" and node["verdict"] == "open"]
@@ -53,6 +60,7 @@ builder.add_node("queue", queue())
 builder.add_node("decomposer", decomposer("prunerag/decomposer"))
 builder.add_node("entity_retriever", entity_retriever())
 builder.add_node("confidence_gate", confidence_gate())
+builder.add_node("human_gate", human_gate())
 builder.add_node("decomposer_again", decomposer("prunerag/decomposer"))
 builder.add_node("brancher", brancher())
 builder.add_node("extractor", extractor("prunerag/extractor"))
@@ -71,8 +79,11 @@ builder.add_conditional_edges(
 builder.add_edge("decomposer", "confidence_gate")
 builder.add_edge("entity_retriever", "confidence_gate")
 builder.add_conditional_edges(
-    "confidence_gate", ask_again, {"rejected": "decomposer_again", "none rejected": "brancher"}
+    "confidence_gate",
+    after_gate,
+    {"review": "human_gate", "rejected": "decomposer_again", "none rejected": "brancher"},
 )
+builder.add_edge("human_gate", "confidence_gate")
 builder.add_edge("decomposer_again", "brancher")
 builder.add_conditional_edges("brancher", find_entities, {"repeats": "extractor", "next level": "queue"})
 builder.add_edge("extractor", "queue")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.constants import TASKS
 
@@ -43,6 +43,8 @@ class Record:
 
     thread: Thread
     result: Result
+    state: dict[str, Any]
+    """The run's last state."""
     sentences: list[SentenceRef]
     """The sentences that the answer rests on, where the method works with sentences."""
     exchanges: list[Exchange]
@@ -79,6 +81,7 @@ async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> Record:
     return Record(
         thread=found,
         result=result,
+        state=dict(state),
         sentences=[(str(key), int(index)) for key, index in state.get("sentences", [])],
         exchanges=sorted(exchanges.values(), key=lambda exchange: exchange.call["started"]),
         visits=dict(visits),

@@ -10,7 +10,17 @@ from typing_extensions import TypedDict
 from inference.ledger import Cost, cost_of
 from nodes.state import RunError, Status, Step
 
-__all__ = ["Result", "result_of"]
+__all__ = ["Result", "Waiting", "result_of"]
+
+
+class Waiting(TypedDict):
+    """A verdict that waits for a person (`nodes.person`)."""
+
+    id: str
+    """To name it by when it is decided."""
+    node: str
+    about: dict[str, Any]
+    """What the person is to see: what it is about, `decisions`, what is `suggested`, and perhaps a `problem`."""
 
 
 class Result(TypedDict):
@@ -35,6 +45,8 @@ class Result(TypedDict):
     """PruneRAG's tree, the nodes as `nodes.state.TreeNode` has them but for `documents`, which are passage ids."""
     error: NotRequired[RunError]
     """Why it failed, when it did."""
+    waiting: NotRequired[list[Waiting]]
+    """What a person has to decide before the run can go on; its error is then of the kind `review`."""
 
 
 def result_of(

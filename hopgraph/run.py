@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from hopgraph.methods import METHODS, check_method, context_class, load
-from hopgraph.results import Result, result_of
+from hopgraph.results import Result, Waiting, result_of
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.ledger import merge_calls
 from nodes.state import RunError, Step, merge_steps
@@ -51,6 +51,8 @@ class Thread:
     question: str
     context: Context
     finished: bool
+    waiting: list[Waiting]
+    """What a person has to decide before it goes on."""
 
 
 @dataclass(frozen=True)
@@ -157,20 +159,39 @@ async def ask(
     return await _run(given, context, saver, config, question_id, question, on_step)
 
 
-async def resume(thread: str, saver: BaseCheckpointSaver[str], on_step: Callable[[Step], None] | None = None) -> Result:
+async def resume(
+    thread: str,
+    saver: BaseCheckpointSaver[str],
+    on_step: Callable[[Step], None] | None = None,
+    *,
+    decisions: Mapping[str, Any] | None = None,
+) -> Result:
     """Go on with a thread that was cut off; a thread that has ended is shown and not run again.
+
+    Args:
+        thread: Its id.
+        saver: Where it is kept.
+        on_step: Called with each step of the trajectory as it ends.
+        decisions: What a person decided, by the id of what was waiting: see `nodes.person.decide`. Others wait on.
 
     Raises:
         StoreError: There is no such thread, or its index has changed since.
+        InputError: Nothing of an id waits for a decision.
     """
+    from langgraph.types import Command
+
     found = await read_thread(thread, saver)
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
+    if unknown := sorted((decisions or {}).keys() - {row["id"] for row in found.waiting}):
+        known = ", ".join(row["id"] for row in found.waiting)
+        raise InputError(f"decision: nothing waits as {unknown[0]}", hint=f"waiting: {known or 'nothing'}")
     if found.finished:
         return await _result(found.context, saver, config, found.question_id, found.question, None)
     latest = await saver.aget_tuple(config)
     about = (latest.metadata if latest else {}).get(_METADATA)
     config["metadata"] = {_METADATA: about}
-    return await _run(None, found.context, saver, config, found.question_id, found.question, on_step)
+    given: Any = Command(resume=dict(decisions)) if decisions else None
+    return await _run(given, found.context, saver, config, found.question_id, found.question, on_step)
 
 
 async def failed(
@@ -208,7 +229,7 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     except (InputError, ValueError, TypeError):
         raise strange from None
     # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
-    return Thread(thread, context.method, about.id, question, context, finished=not state.tasks)
+    return Thread(thread, context.method, about.id, question, context, not state.tasks, _waiting(state))
 
 
 def check_thread(thread: str) -> str:
@@ -225,7 +246,7 @@ def check_thread(thread: str) -> str:
 
 
 async def _run(
-    given: dict[str, Any] | None,
+    given: Any,
     context: Context,
     saver: BaseCheckpointSaver[str],
     config: RunnableConfig,
@@ -279,6 +300,16 @@ def _values(snapshot: Any) -> dict[str, Any]:
     return values
 
 
+def _waiting(snapshot: Any) -> list[Waiting]:
+    """What a run waits for a person to decide, by its `StateSnapshot`."""
+    return [
+        Waiting(id=row.id, node=task.name, about=dict(row.value))
+        for task in snapshot.tasks
+        for row in task.interrupts
+        if isinstance(row.value, dict)
+    ]
+
+
 def _steps(update: Any) -> list[Step]:
     if not isinstance(update, dict):
         return []
@@ -294,13 +325,20 @@ async def _result(
     question: str,
     error: RunError | None,
 ) -> Result:
-    graph = load(context.method, saver)
-    state = _values(await graph.aget_state(config, subgraphs=True))
+    snapshot = await load(context.method, saver).aget_state(config, subgraphs=True)
+    waiting = _waiting(snapshot)
+    if waiting and error is None:
+        error = RunError(kind="review", message="a person has to decide before it goes on", node=waiting[0]["node"])
     thread = str(config["configurable"]["thread_id"])
     try:
-        return result_of(state, id=question_id, method=context.method, question=question, thread=thread, error=error)
+        result = result_of(
+            _values(snapshot), id=question_id, method=context.method, question=question, thread=thread, error=error
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:  # somebody edited it, or the file is damaged
         raise StoreError(
             f"thread {thread}: its state can't be read ({type(problem).__name__}: {problem})",
             hint="ask the question anew",
         ) from problem
+    if waiting:
+        result["waiting"] = waiting
+    return result

@@ -8,9 +8,11 @@ from langgraph.runtime import Runtime
 
 from nodes.context import PruneContext
 from nodes.decomposer import gated
-from nodes.state import Node, PruneState, Step, TreeNode
+from nodes.person import decide, shown
+from nodes.state import Branch, Node, PruneState, Step, TreeNode
+from nodes.steps import step
 
-__all__ = ["confidence_gate"]
+__all__ = ["confidence_gate", "human_gate", "judged"]
 
 
 def confidence_gate() -> Node:
@@ -29,6 +31,56 @@ def confidence_gate() -> Node:
         return {"tree": judged, "trajectory": verdicts}
 
     return confidence_gate
+
+
+def judged(state: PruneState) -> list[TreeNode]:
+    """The nodes of the level whose answers the gate has judged and no person yet; an empty answer is none."""
+    level = [node for node in state["tree"] if node["id"] in state["frontier"] and node["kind"] == "query"]
+    verdicts = ("accepted", "rejected", "evidence")
+    return [node for node in level if node["answer"] and node["verdict"] in verdicts and "decided" not in node]
+
+
+def human_gate() -> Node:
+    """A node that has a person confirm or overrule the gate's verdict about one node's answer, or write another."""
+
+    async def human_gate(state: Branch, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: PruneContext = runtime.context
+        node = state["node"]
+        accepted = node["verdict"] == "accepted"
+        confidence = "" if node["confidence"] is None else f": confidence {node['confidence']:.3f}, "
+        said = decide(
+            {
+                "question": node["query"],
+                "answer": node["answer"],
+                "verdict": ("accepted" if accepted else "rejected")
+                + (f"{confidence}threshold {context.threshold:g}" if confidence else ""),
+                "branch": node["id"],
+                "evidence": shown(node["documents"]),
+            },
+            {"accept": "the answer ends this branch", "reject": "the branch is split further, or is evidence only"},
+            "accept" if accepted else "reject",
+            own_answer=True,
+        )
+        if said.decision == "accept":
+            answer = said.answer or node["answer"]
+            node = {**node, "verdict": "accepted", "answer": answer, "result": answer, "pruned": ""}
+        elif node["depth"] < context.max_depth:
+            node = {**node, "verdict": "rejected", "result": None}
+        else:
+            pruned = "a person rejected its answer on the last level"
+            node = {**node, "verdict": "evidence", "result": None, "pruned": pruned}
+        row = step(
+            f"{node['id']}/person",
+            "verify",
+            "human_gate",
+            parent=node["id"],
+            question=node["query"],
+            answer=node["answer"] if said.decision == "accept" else "",
+            verdict="accepted by a person" if said.decision == "accept" else "rejected by a person",
+        )
+        return {"tree": [{**node, "decided": said.decision}], "trajectory": [row]}
+
+    return human_gate
 
 
 def _judge(node: TreeNode, context: PruneContext) -> TreeNode:

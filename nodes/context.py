@@ -46,6 +46,15 @@ def _prompt(name: str, *nodes: str, title: str = "") -> Any:
     )
 
 
+def _review(verdict: str) -> Any:
+    """A field that has a person confirm a verdict."""
+    return Field(
+        default="none",
+        title="Review",
+        description=f"`human`: the run stops at {verdict} and waits for a person to confirm or overrule it.",
+    )
+
+
 class Context(BaseModel):
     """Settings that every method has."""
 
@@ -312,6 +321,7 @@ class PruneContext(Context):
         title="Backtracing",
         description="`bottom_up` is the paper's; `single_call` answers once from the whole tree, as released.",
     )
+    review: Literal["none", "human"] = _review("every answer that the confidence gate has judged")
     ablate: list[Literal["confidence", "answer", "entity", "adaptive"]] = Field(
         default=[],
         title="Ablations",
@@ -386,6 +396,7 @@ class ParContext(Context):
         title="Revision",
         description="`better` reviews the second answer too and keeps the better one; `replace` is Algorithm 1.",
     )
+    review: Literal["none", "human"] = _review("every answer that was reviewed")
     ablate: list[Literal["plan", "review"]] = Field(
         default=[],
         title="Ablations",
@@ -464,6 +475,7 @@ class HanContext(Context):
     max_steps: int = Field(
         default=5, ge=1, le=20, title="Steps", description="Seed questions of a complex question at most."
     )
+    review: Literal["none", "human"] = _review("every verdict about the ending")
     ablate: list[Literal["relevance", "ending", "refiner"]] = Field(
         default=[],
         title="Ablations",

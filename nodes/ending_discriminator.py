@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from inference import revelator
 from nodes.chain import written
 from nodes.context import HanContext
+from nodes.person import decide, shown
 from nodes.rendering import quoted
 from nodes.state import HanState, Hop, Node
 from nodes.steps import step
-from nodes.verdict import ask_verdict, weigh
+from nodes.verdict import Verdict, ask_verdict, weigh
 
 __all__ = ["ending_discriminator"]
 
@@ -28,7 +29,8 @@ class EndingVerdict(BaseModel):
 def ending_discriminator(prompt: str) -> Node:
     """A node that judges whether the chain is enough: the model, or the encoder where the context says so.
 
-    A verdict that can't be read means that it is not. Without the discriminator (App. E) it never is.
+    A verdict that can't be read means that it is not. Without the discriminator (App. E) it never is. A person may have
+    the last word (`HanContext.review`).
 
     Args:
         prompt: Name of the prompt; it is given `question` and `chain`.
@@ -59,14 +61,17 @@ def ending_discriminator(prompt: str) -> Node:
                 output=EndingVerdict,
                 threshold=context.ending_threshold,
             )
-        hop: Hop = {**chain[-1], "ending": verdict.probability, "ended": bool(verdict.holds)}
+        ended, by = bool(verdict.holds), ""
+        if context.review == "human":
+            ended, by = _ask_person(state, verdict, context), ", as a person decided"
+        hop: Hop = {**chain[-1], "ending": verdict.probability, "ended": ended}
         row = step(
             at,
             "verify",
             "ending_discriminator",
             parent=hop["id"],
             question=state["question"],
-            verdict="sufficient" if hop["ended"] else "not sufficient",
+            verdict=("sufficient" if hop["ended"] else "not sufficient") + by,
             score=verdict.probability,
             calls=len(verdict.calls),
             truncated=verdict.truncated,
@@ -75,3 +80,22 @@ def ending_discriminator(prompt: str) -> Node:
         return {"chain": [hop], "trajectory": [row], "ledger": verdict.calls}
 
     return ending_discriminator
+
+
+def _ask_person(state: HanState, verdict: Verdict, context: HanContext) -> bool:
+    """Whether a person says that the chain is enough."""
+    words = "sufficient" if verdict.holds else "not sufficient"
+    if verdict.probability is not None:
+        words += f": probability {verdict.probability:.2f}, threshold {context.ending_threshold:g}"
+    last = state["chain"][-1]
+    said = decide(
+        {
+            "question": state["question"],
+            "chain": [f"{hop['question']} {hop['answer'] or '(unknown)'}" for hop in state["chain"]],
+            "verdict": words,
+            "evidence": shown(last["retrieved"], last["kept"]),
+        },
+        {"end": "the chain is enough, the answer is written", "continue": "another seed question is asked"},
+        "end" if verdict.holds else "continue",
+    )
+    return said.decision == "end"

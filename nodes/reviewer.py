@@ -13,9 +13,10 @@ from inference.structured import BadOutput
 from nodes.context import ParContext
 from nodes.model import Asked, ask_model
 from nodes.passages import fetch
+from nodes.person import Decision, decide, shown
 from nodes.plan import current_step, step_id, with_step
 from nodes.rendering import passage_block, quoted
-from nodes.state import Judgement, Node, ParState
+from nodes.state import Attempt, Judgement, Node, ParState
 from nodes.steps import step
 from stores.passages import Passage
 
@@ -24,6 +25,7 @@ __all__ = [
     "accuracy_judge",
     "ask_attribution",
     "attribution_judge",
+    "is_accepted",
     "read_label",
     "review_id",
     "reviewer",
@@ -165,10 +167,17 @@ def read_label(text: str) -> Attribution:
     return Attribution.model_validate({"label": "extrapolatory" if label == "not attributable" else label})
 
 
+def is_accepted(attempt: Attempt, context: ParContext) -> bool:
+    """Whether an answer passed the review (Eq. 11), or a person let it pass."""
+    decided = attempt.get("decided", "")
+    return decided == "accept" if decided else (attempt["confidence"] or 0.0) >= context.threshold
+
+
 def reviewer() -> Node:
     """A node that weighs both scores by the hop count (Eq. 10) and accepts or rejects (Eq. 11).
 
-    Of two answers the one with the higher confidence is chosen; the first, where they are equal.
+    Of two answers the one with the higher confidence is chosen; the first, where they are equal. A person may be asked
+    (`ParContext.review`); an answer that a person accepts is the one that is chosen.
     """
 
     async def reviewer(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -184,7 +193,11 @@ def reviewer() -> Node:
             "credibility": attribution["value"],
             "confidence": confidence,
         }
-        scores = [attempt["confidence"] or 0.0 for attempt in attempts]
+        decision = _ask_person(plan_step["asked"], attempts[-1], context) if context.review == "human" else None
+        if decision is not None:
+            answer = decision.answer or attempts[-1]["answer"]
+            attempts[-1] = {**attempts[-1], "answer": answer, "decided": decision.decision}
+        scores = [float("inf") if row.get("decided") == "accept" else row["confidence"] or 0.0 for row in attempts]
         at = review_id(state)
         problems = "; ".join(filter(None, [accuracy["problem"], attribution["problem"]]))
         row = step(
@@ -194,7 +207,7 @@ def reviewer() -> Node:
             parent=at.rpartition("/")[0],
             question=plan_step["asked"],
             answer=f"accuracy {accuracy['value']:.2f}, {attribution['label']}, weight of accuracy {alpha:.2f}",
-            verdict="accepted" if confidence >= context.threshold else "rejected",
+            verdict=_words(attempts[-1], context),
             score=confidence,
             evidence=attempts[-1]["cited"],
             calls=sum(call["step"] == at and call["kind"] == "model" for call in state["ledger"]),
@@ -206,3 +219,24 @@ def reviewer() -> Node:
         }
 
     return reviewer
+
+
+def _ask_person(question: str, attempt: Attempt, context: ParContext) -> Decision:
+    accepted = is_accepted(attempt, context)
+    return decide(
+        {
+            "question": question,
+            "answer": attempt["answer"] or "(none)",
+            "verdict": f"{'accepted' if accepted else 'rejected'}: confidence {attempt['confidence']:.2f}, threshold "
+            f"{context.threshold:g} (accuracy {attempt['accuracy']:.2f}, {attempt['attribution']})",
+            "evidence": shown(attempt["documents"], attempt["cited"]),
+        },
+        {"accept": "the answer counts", "reject": "it is searched for again, once"},
+        "accept" if accepted else "reject",
+        own_answer=True,
+    )
+
+
+def _words(attempt: Attempt, context: ParContext) -> str:
+    by = " by a person" if "decided" in attempt else ""
+    return f"accepted{by}" if is_accepted(attempt, context) else f"rejected{by}"

@@ -206,6 +206,8 @@ class TreeNode(TypedDict):
     verdict: Literal["open", "accepted", "rejected", "split", "abstracted", "evidence"]
     """`open`: not looked at yet. `rejected`: answered, below the threshold. `split`: has sub-queries. `abstracted`: has
     an entity node. `evidence`: its documents go up, an answer does not."""
+    decided: NotRequired[str]
+    """What a person decided about its answer, `accept` or `reject`; not there when nobody was asked."""
     pruned: str
     """Why this branch goes no further; "" when it does, or when it was answered."""
     branches: list[str]
@@ -260,6 +262,8 @@ class Attempt(TypedDict):
     """F (Eq. 8): 0, .5 or 1."""
     confidence: float | None
     """C (Eq. 10)."""
+    decided: NotRequired[str]
+    """What a person decided, `accept` or `reject`, whatever the confidence; not there when nobody was asked."""
 
 
 class Judgement(TypedDict):

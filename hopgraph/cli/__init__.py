@@ -46,7 +46,7 @@ def run_app(words: list[str] | None = None) -> int:
 
     Returns:
         0 done (an unanswerable question is an answer), 1 a run failed, 2 wrong input or use, 3 the endpoint can't
-        be used (the run can be resumed), 130 stopped by ctrl-C.
+        be used (the run can be resumed), 4 it waits for a person to decide, 130 stopped by ctrl-C.
     """
     from inference.errors import HopgraphError
 

@@ -48,9 +48,17 @@ def ask(
     _finish(*asyncio.run(_ask(question, method, values, contexts, thread, quiet=as_json)), as_json)
 
 
-def resume(thread: Annotated[str, typer.Argument(help="Id of the run.")], as_json: AsJson = False) -> None:
-    """Go on with a question that was cut off; one that has ended is shown and not run again."""
-    _finish(*asyncio.run(_resume(thread, quiet=as_json)), as_json)
+def resume(
+    thread: Annotated[str, typer.Argument(help="Id of the run.")],
+    decision: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[ID=]WORD", help="What you decide where the run waits for it; ID where several wait."),
+    ] = None,
+    answer: Annotated[str | None, typer.Option(help="An answer of your own, with --decision accept.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a question that was cut off, or waits for a decision; one that has ended is shown, not run again."""
+    _finish(*asyncio.run(_resume(thread, decision or [], answer, quiet=as_json)), as_json)
 
 
 async def _ask(
@@ -88,17 +96,26 @@ async def _ask(
         _note(f"thread {thread}")
         with _progress(quiet) as show:
             result = await ask(question, context, saver, thread=thread, contexts=given, on_step=show)
-        return result, context.index
+        return await _decided(result, saver, quiet=quiet), context.index
 
 
-async def _resume(thread: str, *, quiet: bool) -> tuple[Result, str | None]:
+async def _resume(thread: str, decisions: list[str], answer: str | None, *, quiet: bool) -> tuple[Result, str | None]:
     from stores.checkpoints import open_checkpoints
 
     async with open_checkpoints() as saver:
-        return await _go_on(thread, None, saver, quiet=quiet)
+        return await _go_on(thread, None, saver, decisions, answer, quiet=quiet)
 
 
-async def _go_on(thread: str, question: str | None, saver: Any, *, quiet: bool) -> tuple[Result, str | None]:
+async def _go_on(
+    thread: str,
+    question: str | None,
+    saver: Any,
+    decisions: list[str] | None = None,
+    answer: str | None = None,
+    *,
+    quiet: bool,
+) -> tuple[Result, str | None]:
+    from hopgraph.review import read_decisions
     from hopgraph.run import read_thread, resume
     from inference.errors import InputError
 
@@ -108,10 +125,24 @@ async def _go_on(thread: str, question: str | None, saver: Any, *, quiet: bool) 
             f"thread {thread} belongs to another question: {found.question[:200]!r}",
             hint="leave --thread out to ask anew",
         )
+    said = read_decisions(decisions or [], answer, found.waiting)
     if not found.finished:
         await check_endpoint(found.context.model)
     with _progress(quiet or found.finished) as show:
-        return await resume(thread, saver, on_step=show), found.context.index
+        result = await resume(thread, saver, on_step=show, decisions=said)
+    return await _decided(result, saver, quiet=quiet), found.context.index
+
+
+async def _decided(result: Result, saver: Any, *, quiet: bool) -> Result:
+    """The result after all that a person at the terminal decided; elsewhere as it is."""
+    from hopgraph.review import ask_at_terminal
+    from hopgraph.run import resume
+
+    while result.get("waiting") and not quiet and sys.stdin.isatty():
+        decisions = ask_at_terminal(result["waiting"])
+        with _progress(quiet) as show:
+            result = await resume(result["thread"], saver, on_step=show, decisions=decisions)
+    return result
 
 
 def check_index(name: str | None) -> None:
@@ -214,6 +245,11 @@ def _finish(result: Result, index: str | None, as_json: bool) -> None:
         print_result(result, index)
     if result["status"] == "failed":
         error = result["error"]
+        if waiting := result.get("waiting"):
+            from hopgraph.review import how_to_decide
+
+            _note(how_to_decide(result["thread"], waiting))
+            raise typer.Exit(4)
         _note(f"hopgraph: the run failed in {error['node'] or 'its first step'}: {error['message']}")
         if error["kind"] != "model_output":
             _note(f"  nothing is lost: `hopgraph resume {result['thread']}` goes on from there")

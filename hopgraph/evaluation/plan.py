@@ -157,6 +157,8 @@ def _variant(name: str, method: str, values: Mapping[str, Any]) -> Variant:
     context = make_context(method, values)
     if context.oracle and not name.endswith(ORACLE):
         name += ORACLE
+    if getattr(context, "review", "none") != "none":
+        raise InputError("review: an evaluation has nobody to ask", hint="leave `review` out")
     return Variant(name, dict(values), context)
 
 

@@ -74,7 +74,8 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeat
     if step["verdict"].startswith("pruned"):
         line.append(f"  ✂ {plain(step['verdict'])}", style="red")
     elif step["verdict"] and step["verdict"] not in _OBVIOUS:
-        line.append(f"  {plain(step['verdict'])}", style="green" if step["verdict"] in _GOOD else "yellow")
+        good = step["verdict"].partition(" by ")[0].partition(",")[0] in _GOOD  # a person may have decided
+        line.append(f"  {plain(step['verdict'])}", style="green" if good else "yellow")
     rows = [text for row in step["answer"].splitlines() if (text := plain(row))]
     if len(rows) == 1 and repeats:
         line.append(f"  {rows.pop()}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hopgraph.drawing import svg
 from hopgraph.methods import METHODS, load
 from hopgraph.views.pages import template
+from hopgraph.views.pictures import picture
 from hopgraph.views.steps import Nested, nested
 from inference.errors import InputError
 from nodes.rendering import plain
@@ -52,6 +53,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
         tree=_rows(nested(steps), by_step, numbers, passages, threshold),
         loose=[_call(exchange) for step, rest in by_step.items() if step not in known for exchange in rest],
         stages=_stages(steps, passages),
+        picture=picture(result["method"], record.state, record.thread.context),
         cited=cited,
         passages=[_passage(key, number, passages, cited, record) for key, number in numbers.items()],
         settings=sorted(record.thread.context.model_dump(exclude_unset=True).items()),
@@ -113,7 +115,7 @@ def _mood(step: Step) -> str:
         return ""
     if verdict.startswith(("pruned", "rejected", "not ", "failed")):
         return "cut" if verdict.startswith("pruned") else "bad"
-    return "good" if verdict in _GOOD else ""
+    return "good" if verdict.partition(" by ")[0].partition(",")[0] in _GOOD else ""
 
 
 def _call(exchange: Exchange) -> dict[str, Any]:

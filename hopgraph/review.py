@@ -1,0 +1,87 @@
+"""Decisions of a person at the command line: asked for at a terminal, or given with `hopgraph resume --decision`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from hopgraph.results import Waiting
+from inference.errors import InputError
+from nodes.rendering import plain
+
+__all__ = ["ask_at_terminal", "how_to_decide", "read_decisions"]
+
+_FIRST = ("problem", "question", "chain", "answer", "verdict", "evidence")
+"""In this order a person is shown what is to be decided."""
+
+
+def read_decisions(words: Sequence[str], answer: str | None, waiting: Sequence[Waiting]) -> dict[str, Any]:
+    """Decisions by id, from `WORD` or `ID=WORD`.
+
+    Args:
+        words: As they were given.
+        answer: The person's own answer, for the only one of them.
+        waiting: What waits for a decision.
+
+    Raises:
+        InputError: Nothing waits, or it is not clear what is decided.
+    """
+    if answer is not None and len(words) != 1:
+        raise InputError("--answer: goes with one --decision")
+    decisions: dict[str, Any] = {}
+    for word in words:
+        key, equals, said = word.rpartition("=")
+        if not equals:
+            if len(waiting) != 1:
+                known = ", ".join(row["id"] for row in waiting)
+                many = f"{len(waiting)} decisions are waited for" if waiting else "the run waits for no decision"
+                raise InputError(
+                    f"--decision {word}: {many}", hint=f"--decision ID={word}, of {known}" if known else ""
+                )
+            key = waiting[0]["id"]
+        decisions[key] = {"decision": said, "answer": answer} if answer is not None else said
+    return decisions
+
+
+def ask_at_terminal(waiting: Sequence[Waiting]) -> dict[str, Any]:
+    """Show what is to be decided, one after the other, and read what is decided; Enter takes what is suggested."""
+    decisions: dict[str, Any] = {}
+    for row in waiting:
+        about = row["about"]
+        print(_written(row), file=sys.stderr, flush=True)
+        known = about.get("decisions", {})
+        word = _read(f"{'/'.join(known)} [{about.get('suggested', '')}]: ") or str(about.get("suggested", ""))
+        own = _read("answer [as it is]: ") if about.get("own_answer") and word == "accept" else ""
+        decisions[row["id"]] = {"decision": word, "answer": own} if own else word
+    return decisions
+
+
+def how_to_decide(thread: str, waiting: Sequence[Waiting]) -> str:
+    """What the run waits for, and the command that goes on."""
+    lines = []
+    for row in waiting:
+        lines.append(_written(row))
+        which = f"{row['id']}=" if len(waiting) > 1 else ""
+        words = "|".join(row["about"].get("decisions", {}))
+        lines.append(f"  hopgraph resume {thread} --decision {which}{words}")
+    return "\n".join(["hopgraph: the run waits for a person to decide; nothing is lost", *lines])
+
+
+def _written(row: Waiting) -> str:
+    about = row["about"]
+    lines = [f"\n{plain(row['node']).replace('_', ' ')}"]
+    for name in _FIRST:
+        value = about.get(name)
+        rows = value if isinstance(value, list) else [value] if value else []
+        lines += [f"  {name if number == 0 else '':10}{plain(str(text))}" for number, text in enumerate(rows)]
+    meanings = about.get("decisions", {})
+    return "\n".join([*lines, *(f"  {plain(word):10}{plain(str(text))}" for word, text in meanings.items())])
+
+
+def _read(prompt: str) -> str:
+    print(f"  {prompt}", end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise KeyboardInterrupt
+    return line.strip()
