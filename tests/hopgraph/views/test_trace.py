@@ -9,8 +9,10 @@ from hopgraph.cli import run_app
 from hopgraph.run import ask, make_context
 from hopgraph.views.steps import nested
 from nodes.steps import step
+from stores.build import build_index
 from stores.checkpoints import open_checkpoints
-from tests.graphs import test_parrag, test_prunerag
+from stores.passages import Passage
+from tests.graphs import test_compactrag, test_hanrag, test_parrag, test_prunerag
 
 POISON = "<script>alert(1)</script></mark>{{ 7 * 7 }} & \x1b[31m"
 
@@ -102,3 +104,58 @@ def test_numbered_siblings_come_in_order_and_children_under_their_parents():
     rows = nested([step(key, "answer", "n", parent=key.rpartition("/")[0]) for key in made])
     assert [row.step["id"] for row in rows] == ["root/again", "root/1", "root/2", "root/10", "root/end"]
     assert [row.step["id"] for row in rows[2].below] == ["root/2/a"]
+
+
+def test_prunerag_s_tree_is_drawn_with_confidences_and_why_branches_end(model, tmp_path):
+    model(prunerag_script())
+    run("prunerag", test_prunerag.QUESTION, test_prunerag.CONTEXTS, max_searches=2)
+    page = page_of(tmp_path)
+    tree = page[page.index('<ul class="tree">') : page.index("<h2>Steps</h2>")]
+    assert tree.count('<div class="box') == 3
+    assert "0.135 &lt; 0.95" in tree or "0.135 < 0.95" in tree
+    assert '<div class="box good">' in tree
+    assert "✂ the search budget is spent" in tree
+    assert "↑ Ann Lee" in tree
+
+
+def test_parrag_s_plan_is_drawn_with_both_answers_and_their_scores(model, tmp_path):
+    lines = test_parrag.BASE | {
+        "planner": test_parrag.plan(test_parrag.WHO, test_parrag.WHERE),
+        "actor": [{"answer": "Bob [3]"}, {"answer": "Paris [1]"}],
+        "reviser": {"answer": "Ann Lee [1]"},
+        "accuracy_judge": [{"score": 0.1}, {"score": 0.9}],
+    }
+    model(test_parrag.play(**lines))
+    run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=2, exemplars="none")
+    page = page_of(tmp_path)
+    plan = page[page.index('<table class="plan">') : page.index("<h2>Steps</h2>")]
+    assert plan.count("<tr class=") == 3
+    assert plan.index("Bob") < plan.index("Ann Lee")
+    assert 'rowspan="2"' in plan
+    assert plan.count("rejected") == 1
+    assert "planned: Where was that director born?" in plan
+
+
+def test_hanrag_s_route_and_chain_are_drawn(model, tmp_path):
+    model(test_hanrag.play(**test_hanrag.COMPLEX))
+    run("hanrag", test_hanrag.QUESTION, test_hanrag.CONTEXTS)
+    page = page_of(tmp_path)
+    chain = page[page.index('<b class="route">') : page.index("<h2>Steps</h2>")]
+    assert '<b class="route">complex</b>' in chain
+    assert chain.count("<li>") == 2
+    assert '<span class="left">Noise 0.10</span>' in chain
+    assert "enough? 0.90 ≥ 0.5, the chain ends" in chain
+
+
+def test_compactrag_s_sub_questions_are_drawn_with_their_pairs(model, home, tmp_path):
+    names = test_compactrag.TEXTS.items()
+    build_index("small", [Passage(id=key, title=title, text=text) for key, (title, text) in names])
+    test_compactrag.read()
+    model(test_compactrag.play())
+    run("compactrag", test_compactrag.QUESTION, None, index="small")
+    page = page_of(tmp_path)
+    waves = page[page.index('<div class="wave">') : page.index("<h2>Steps</h2>")]
+    assert waves.count('<div class="wave">') == 2
+    assert "#2 needs #1" in waves
+    assert "Where was Ann Lee born?" in waves
+    assert '<li class="used">Where was Ann Lee born? Paris</li>' in waves
