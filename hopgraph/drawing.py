@@ -73,7 +73,12 @@ def _picture(graph: Graph, visits: Mapping[str, int]) -> Any:
         raise InputError("a picture needs pygraphviz", hint="pip install 'hopgraph[draw]'") from None
     picture = pygraphviz.AGraph(directed=True, rankdir="TB", nodesep=0.5, ranksep=0.5, fontname="Helvetica")
     picture.node_attr.update(
-        shape="box", style="rounded,filled", fillcolor="#eef2fb", color="#5b6b8c", fontname="Helvetica", margin="0.16,0.06"
+        shape="box",
+        style="rounded,filled",
+        fillcolor="#eef2fb",
+        color="#5b6b8c",
+        fontname="Helvetica",
+        margin="0.16,0.06",
     )
     picture.edge_attr.update(color="#5b6b8c", fontname="Helvetica", fontsize=11, fontcolor="#39445c")
     between: dict[tuple[frozenset[str], frozenset[str]], list[str]] = defaultdict(list)
