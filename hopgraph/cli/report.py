@@ -16,6 +16,9 @@ def report(
         Path | None,
         typer.Option("--out", "-o", help="The page, or the folder of an export. Default: in the first run's folder."),
     ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What all others are compared with. Default: the first one.")
+    ] = None,
     export: Annotated[
         str | None,
         typer.Option(metavar="FORMAT", help="Write the results as FlashRAG or HippoRAG do: flashrag, hipporag."),
@@ -25,6 +28,8 @@ def report(
     from hopgraph.evaluation.report import read_runs, write_report
 
     found = read_runs(runs)
+    if against is not None:
+        found.compare_with(against)
     if export is None:
         print(write_report(found, out or runs[0] / "report.html"))
         return

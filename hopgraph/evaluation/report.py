@@ -59,6 +59,16 @@ class Runs:
         """What has to be said of the runs that no model answered."""
         return list(dict.fromkeys(str(found) for about in self.abouts if (found := Simulation.of(about))))
 
+    def compare_with(self, name: str) -> None:
+        """Put a variant first: the others are compared with it.
+
+        Raises:
+            InputError: There is none of that name.
+        """
+        if name not in self.methods:
+            raise InputError(f"--against: there is no {name!r}", hint=f"there are: {', '.join(self.methods)}")
+        self.methods = {name: self.methods[name], **self.methods}
+
 
 @dataclass(frozen=True)
 class Chart:

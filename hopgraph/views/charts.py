@@ -25,8 +25,12 @@ _COLOURS = (
     "#5d6b3a",
     "#6b6f7d",
     "#d17fb0",
+    "#1d2433",
+    "#8fb339",
+    "#e0a458",
+    "#7fa6d6",
 )
-_MARKS = "osD^vP*Xhd"
+_MARKS = "osD^vP*Xhd<>pH"
 POINTS = 500
 """Points of a line; a cloud of more is drawn as a picture, which the page can show at once."""
 
@@ -66,11 +70,15 @@ def efficiency(variants: Sequence[Variant]) -> Figure | None:
     for number, variant in enumerate(shown):
         em = 100 * variant["metrics"]["em"]["mean"]
         x, y = variant["costs"]["searches"]["mean"], 100 * variant["metrics"]["retrieved_recall"]["mean"]
-        axes.scatter(x, y, s=20 + 14 * em, alpha=0.55, color=_COLOURS[number % len(_COLOURS)])
-        axes.annotate(f"{variant['variant']} (EM {em:.0f})", (x, y), (8, 6), textcoords="offset points", fontsize=9)
+        colour = _COLOURS[number % len(_COLOURS)]
+        axes.scatter(x, y, s=20 + 7 * em, alpha=0.45, color=colour)
+        # A mark in the middle, so that one can tell bubbles of the same place apart, and a legend of one size.
+        mark = _MARKS[number % len(_MARKS)]
+        axes.plot(x, y, mark, color=colour, markersize=5, label=f"{variant['variant']} (EM {em:.0f})")
     axes.set_xlim(left=0)
-    axes.set_ylim(0, 105)
+    axes.set_ylim(0, 110)
     axes.margins(x=0.25)
+    _legend(axes)
     return figure
 
 
@@ -184,7 +192,8 @@ def _axes(x: str, y: str) -> tuple[Figure, Any]:
 
 
 def _legend(axes: Any) -> None:
-    axes.legend(frameon=False, fontsize=9, loc="upper left")
+    """Beside the axes: inside they would be on top of something sooner or later."""
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _thousands(axes: Any) -> None:

@@ -102,6 +102,18 @@ def test_runs_are_put_together_and_variants_of_one_name_told_apart(run, hopgraph
     assert "question q1 is another one" in err
 
 
+def test_what_the_others_are_compared_with_can_be_chosen(run, hopgraph):
+    folder = run([row(n) for n in (1, 2)], method="prism,no_retrieval")
+    code, _, err = hopgraph("report", folder, "--against", "no_retrieval")
+    assert code == 0, err
+    page = (folder / "report.html").read_text("utf-8")
+    assert data_of(page, "names") == ["no_retrieval", "prism"]
+    assert data_of(page)["trajectories"]["q1"]["1"]["steps"][0][1] == "analyzer"
+    assert "<h2>Against no_retrieval</h2>" in page
+    code, _, err = hopgraph("report", folder, "--against", "nobody")
+    assert (code, "there are: prism, no_retrieval" in err) == (2, True)
+
+
 def test_settings_that_differ_by_a_number_make_a_chart(run, hopgraph):
     folders = [run([row(1), row(2)], "--set", f"max_iterations={n}", out=f"r{n}") for n in (1, 2, 3)]
     page = page_of(hopgraph, *folders)

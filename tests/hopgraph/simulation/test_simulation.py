@@ -146,11 +146,15 @@ def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd):
     out, err = capfd.readouterr()
     assert "read in a simulation" in out
     assert "simulation" in err
-    summary, found, _ = simulate(rows, "-m", "compactrag,hanrag,parrag", "--index", "films", "--set", "top_k=2")
+    summary, found, _ = simulate(rows, "-m", "all", "--index", "films", "--set", "top_k=2")
+    assert [variant["variant"] for variant in summary["variants"]] == list(METHODS)
     assert found["compactrag", "bridge"]["answer"] == "Fargo"
     assert found["compactrag", "comparison"]["answer"] == "Red Harbour"
-    assert all(line["metrics"]["em"] == 1 for line in found.values())
-    assert all(variant["costs"]["searches"]["mean"] > 0 for variant in summary["variants"])
+    following = {"compactrag", "hanrag", "parrag", "self_ask", "ircot", "react", "prunerag"}  # each with what is known
+    assert {
+        key: line["metrics"]["em"] for key, line in found.items() if key[0] in following and not line["metrics"]["em"]
+    } == {}
+    assert all(line["cost"]["searches"] > 0 for key, line in found.items() if key[0] != "no_retrieval")
 
 
 def test_agents_err_as_often_as_asked_and_the_same_way_each_time(simulate):
