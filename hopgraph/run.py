@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +15,7 @@ from hopgraph.methods import METHODS, check_method, context_class, load
 from hopgraph.results import Result, Waiting, result_of
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.ledger import merge_calls
+from nodes.events import Event, StepEvent
 from nodes.state import RunError, Step, merge_steps
 from stores.checkpoints import only_here
 
@@ -28,6 +30,7 @@ __all__ = [
     "Thread",
     "about_of",
     "ask",
+    "astream",
     "failed",
     "make_context",
     "new_thread",
@@ -120,6 +123,7 @@ async def ask(
     gold: Sequence[Any] | None = None,
     gold_route: str | None = None,
     on_step: Callable[[Step], None] | None = None,
+    on_event: Callable[[Event], None] | None = None,
 ) -> Result:
     """Answer a question on a new thread.
 
@@ -136,6 +140,7 @@ async def ask(
         gold: Gold evidence for the oracle conditions.
         gold_route: Gold route for the oracle routers.
         on_step: Called with each step of the trajectory as it ends.
+        on_event: Called with all that happens, steps among it, as it happens: see `nodes.events`.
 
     Raises:
         InputError: The question, the settings or the thread's id are wrong; nothing was kept.
@@ -156,13 +161,14 @@ async def ask(
         "configurable": {"thread_id": thread},
         "metadata": {_METADATA: json.dumps(about, ensure_ascii=False)},
     }
-    return await _run(given, context, saver, config, question_id, question, on_step)
+    return await _run(given, context, saver, config, question_id, question, on_step, on_event)
 
 
 async def resume(
     thread: str,
     saver: BaseCheckpointSaver[str],
     on_step: Callable[[Step], None] | None = None,
+    on_event: Callable[[Event], None] | None = None,
     *,
     decisions: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -191,7 +197,33 @@ async def resume(
     about = (latest.metadata if latest else {}).get(_METADATA)
     config["metadata"] = {_METADATA: about}
     given: Any = Command(resume=dict(decisions)) if decisions else None
-    return await _run(given, found.context, saver, config, found.question_id, found.question, on_step)
+    return await _run(given, found.context, saver, config, found.question_id, found.question, on_step, on_event)
+
+
+async def astream(
+    question: str, context: Context, saver: BaseCheckpointSaver[str], *, thread: str, **options: Any
+) -> AsyncIterator[Event | Result]:
+    """As `ask`, but yields what happens as it happens, and last of all the result.
+
+    Example:
+        >>> async for event in astream(question, context, saver, thread=new_thread(context)):
+        ...     print(event)
+    """
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    async def run() -> Result:
+        try:
+            return await ask(question, context, saver, thread=thread, on_event=events.put_nowait, **options)
+        finally:
+            events.put_nowait(None)
+
+    running = asyncio.create_task(run())
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        yield await running
+    finally:
+        running.cancel()
 
 
 async def failed(
@@ -253,6 +285,7 @@ async def _run(
     question_id: str,
     question: str,
     on_step: Callable[[Step], None] | None,
+    on_event: Callable[[Event], None] | None = None,
 ) -> Result:
     graph = load(context.method, saver)
     error: RunError | None = None
@@ -262,15 +295,20 @@ async def _run(
         async with only_here(saver, thread):
             # `sync`: a step's results are on disk before the next step's calls go out.
             stream = graph.astream(
-                given, run, context=context, stream_mode="updates", durability="sync", subgraphs=True
+                given, run, context=context, stream_mode=["updates", "custom"], durability="sync", subgraphs=True
             )
             reported: dict[str, Step] = {}
-            async for _, update in stream:
-                for row in _steps(update):
+            async for _, mode, update in stream:
+                if mode == "custom" and on_event is not None:
+                    on_event(cast("Event", update))
+                for row in _steps(update) if mode == "updates" else ():
                     # A subgraph's steps come a second time when it ends, as the update of the graph around it.
-                    if on_step is not None and reported.get(row["id"]) != row:
+                    if reported.get(row["id"]) != row:
                         reported[row["id"]] = row
-                        on_step(row)
+                        if on_step is not None:
+                            on_step(row)
+                        if on_event is not None:
+                            on_event(StepEvent(type="step", step=row))
     except InputError:
         raise
     except HopgraphError as problem:

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from nodes.context import PruneContext
 from nodes.decomposer import gated
+from nodes.events import tell_verdicts
 from nodes.person import decide, shown
 from nodes.state import Branch, Node, PruneState, Step, TreeNode
 from nodes.steps import step
@@ -28,6 +29,7 @@ def confidence_gate() -> Node:
         judged = [_judge(node, context) for node in level if node["verdict"] == "open" and node["kind"] == "query"]
         steps = {step["id"]: step for step in state["trajectory"]}
         verdicts: list[Step] = [{**steps[node["id"]], "verdict": _words(node, context)} for node in judged]
+        tell_verdicts(runtime, verdicts)
         return {"tree": judged, "trajectory": verdicts}
 
     return confidence_gate

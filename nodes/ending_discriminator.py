@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from inference import revelator
 from nodes.chain import written
 from nodes.context import HanContext
+from nodes.events import tell_verdicts
 from nodes.person import decide, shown
 from nodes.rendering import quoted
 from nodes.state import HanState, Hop, Node
@@ -77,6 +78,7 @@ def ending_discriminator(prompt: str) -> Node:
             truncated=verdict.truncated,
             fallback=f"{verdict.problem}; retrieval goes on" if verdict.holds is None else verdict.problem,
         )
+        tell_verdicts(runtime, [row])
         return {"chain": [hop], "trajectory": [row], "ledger": verdict.calls}
 
     return ending_discriminator

@@ -30,6 +30,7 @@ from inference.settings import Role, get_settings
 from inference.structured import BadOutput, field_logprobs, parse_output, true_probability
 from nodes.context import Context
 from nodes.deadlines import within_deadlines
+from nodes.events import RepliedEvent, tell
 from nodes.rendering import quoted
 from prompts.loader import Prompt, load_prompt
 
@@ -137,9 +138,23 @@ async def ask_model(
         InputError: The prompt is malformed.
     """
     async with within_deadlines(runtime):
-        return await _ask_and_repair(
+        asked = await _ask_and_repair(
             runtime.context, node, step, prompt, values, output, items, items_as, role, score, binary, read
         )
+    for number, call in enumerate(asked.calls, start=1):
+        event = RepliedEvent(
+            type="replied",
+            step=step,
+            node=node,
+            call=call["id"],
+            prompt=call["prompt"],
+            prompt_tokens=call["prompt_tokens"],
+            completion_tokens=call["completion_tokens"],
+            seconds=call["seconds"],
+            problem=asked.problem if number == len(asked.calls) else "it was asked to mend its reply",
+        )
+        tell(runtime, event)
+    return asked
 
 
 async def _ask_and_repair(

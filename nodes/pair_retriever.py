@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 
 from nodes.context import CompactContext
 from nodes.dag import in_wave
+from nodes.events import AskedEvent, FoundEvent, tell
 from nodes.pairs import open_run_pairs, pair_reference
 from nodes.search import search_call
 from nodes.state import CompactState, Node
@@ -50,6 +51,11 @@ def pair_retriever() -> Node:
             )
             for item in wave
         ]
+        for item in wave:
+            at, refs = f"root/{item['number']}/pairs", found[item["number"]]
+            tell(runtime, AskedEvent(type="asked", step=at, node="retriever", question=item["rewritten"]))
+            event = FoundEvent(type="found", step=at, node="retriever", question=item["rewritten"], passages=refs)
+            tell(runtime, event)
         return {
             "plan": [{**item, "pairs": found.get(item["number"], item["pairs"])} for item in state["plan"]],
             "trajectory": steps,

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from inference import revelator
 from nodes.context import HanContext
+from nodes.events import tell_verdicts
 from nodes.passages import fetch
 from nodes.rendering import passage_block, quoted
 from nodes.state import AnragState, IndexRef, Node, PassageRef, Relevance
@@ -109,6 +110,7 @@ def relevance_discriminator(prompt: str) -> Node:
             )
             for at, ref, row, verdict in zip(ids, refs, judged, verdicts, strict=True)
         ]
+        tell_verdicts(runtime, steps)
         calls = [call for verdict in verdicts for call in verdict.calls]
         return {"judged": judged, "trajectory": steps, "ledger": calls}
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from inference.structured import BadOutput
 from nodes.context import ParContext
+from nodes.events import tell_verdicts
 from nodes.model import Asked, ask_model
 from nodes.passages import fetch
 from nodes.person import Decision, decide, shown
@@ -213,6 +214,7 @@ def reviewer() -> Node:
             calls=sum(call["step"] == at and call["kind"] == "model" for call in state["ledger"]),
             fallback=f"{problems}; the cautious value was taken" if problems else "",
         )
+        tell_verdicts(runtime, [row])
         return {
             **with_step(state, {**plan_step, "attempts": attempts, "chosen": scores.index(max(scores))}),
             "trajectory": [row],

@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 from inference.ledger import Call
 from nodes.context import Context, Retriever
 from nodes.deadlines import within_deadlines
+from nodes.events import AskedEvent, FoundEvent, tell
 from nodes.model import place, thread_id
 from nodes.passages import fetch, open_run_index, reference
 from nodes.state import PassageRef
@@ -73,6 +74,8 @@ async def _search(
     context: Context = runtime.context
     count = top_k or context.top_k
     started, clock = time.time(), time.perf_counter()
+    for step, query in queries.items():
+        tell(runtime, AskedEvent(type="asked", step=step, node=node, question=query))
     given: list[str] = state["given"]
     if given:
         ranked = await _rank_given(state, given, list(queries.values()), count)
@@ -85,8 +88,11 @@ async def _search(
         ranked = await asyncio.to_thread(run)
     seconds = time.perf_counter() - clock
     passages = {p.id: p for p in await fetch(state, [key for row in ranked for key, _, _ in row])}
+    hits = [[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked]
+    for (step, query), refs in zip(queries.items(), hits, strict=True):
+        tell(runtime, FoundEvent(type="found", step=step, node=node, question=query, passages=refs))
     return Found(
-        hits=[[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked],
+        hits=hits,
         passages=passages,
         calls=[
             search_call(step, context.method, node, started, seconds, [key for key, _, _ in row])

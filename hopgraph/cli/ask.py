@@ -6,18 +6,23 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from hopgraph.results import Result
-    from nodes.state import Step
+    from nodes.events import Event
 
 __all__ = ["AsJson", "ask", "check_endpoint", "check_index", "resume", "settings_of", "use_cache"]
 
+Show = Literal["nothing", "status", "lines", "json"]
+Stream = Annotated[
+    bool, typer.Option("--stream", help="Show what happens as it happens, on standard error; with --json as JSON.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
@@ -37,6 +42,7 @@ def ask(
         str | None, typer.Option(help="Id of the run. One that was cut off goes on; one that has ended is shown.")
     ] = None,
     cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
+    stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question."""
@@ -45,7 +51,7 @@ def ask(
     values = settings_of(settings or [])
     if index is not None:
         values["index"] = index
-    _finish(*asyncio.run(_ask(question, method, values, contexts, thread, quiet=as_json)), as_json)
+    _finish(*asyncio.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
 
 
 def resume(
@@ -55,10 +61,11 @@ def resume(
         typer.Option(metavar="[ID=]WORD", help="What you decide where the run waits for it; ID where several wait."),
     ] = None,
     answer: Annotated[str | None, typer.Option(help="An answer of your own, with --decision accept.")] = None,
+    stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a question that was cut off, or waits for a decision; one that has ended is shown, not run again."""
-    _finish(*asyncio.run(_resume(thread, decision or [], answer, quiet=as_json)), as_json)
+    _finish(*asyncio.run(_resume(thread, decision or [], answer, _shown(stream, as_json))), as_json)
 
 
 async def _ask(
@@ -67,8 +74,7 @@ async def _ask(
     values: dict[str, Any],
     contexts: Path | None,
     thread: str | None,
-    *,
-    quiet: bool,
+    show: Show,
 ) -> tuple[Result, str | None]:
     """The result, and the index it is from."""
     from hopgraph.methods import check_method
@@ -81,7 +87,7 @@ async def _ask(
         if thread is not None:
             check_thread(thread)
             if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
-                return await _go_on(thread, question, saver, quiet=quiet)
+                return await _go_on(thread, question, saver, show)
         if question is None:
             raise InputError("question: none is given", hint='hopgraph ask "..." --index NAME')
         context = make_context(check_method(method), values)
@@ -94,26 +100,25 @@ async def _ask(
         await check_endpoint(context.model)
         thread = thread or new_thread(context)
         _note(f"thread {thread}")
-        with _progress(quiet) as show:
-            result = await ask(question, context, saver, thread=thread, contexts=given, on_step=show)
-        return await _decided(result, saver, quiet=quiet), context.index
+        with _progress(show) as on_event:
+            result = await ask(question, context, saver, thread=thread, contexts=given, on_event=on_event)
+        return await _decided(result, saver, show), context.index
 
 
-async def _resume(thread: str, decisions: list[str], answer: str | None, *, quiet: bool) -> tuple[Result, str | None]:
+async def _resume(thread: str, decisions: list[str], answer: str | None, show: Show) -> tuple[Result, str | None]:
     from stores.checkpoints import open_checkpoints
 
     async with open_checkpoints() as saver:
-        return await _go_on(thread, None, saver, decisions, answer, quiet=quiet)
+        return await _go_on(thread, None, saver, show, decisions, answer)
 
 
 async def _go_on(
     thread: str,
     question: str | None,
     saver: Any,
+    show: Show,
     decisions: list[str] | None = None,
     answer: str | None = None,
-    *,
-    quiet: bool,
 ) -> tuple[Result, str | None]:
     from hopgraph.review import read_decisions
     from hopgraph.run import read_thread, resume
@@ -128,20 +133,20 @@ async def _go_on(
     said = read_decisions(decisions or [], answer, found.waiting)
     if not found.finished:
         await check_endpoint(found.context.model)
-    with _progress(quiet or found.finished) as show:
-        result = await resume(thread, saver, on_step=show, decisions=said)
-    return await _decided(result, saver, quiet=quiet), found.context.index
+    with _progress("nothing" if found.finished else show) as on_event:
+        result = await resume(thread, saver, on_event=on_event, decisions=said)
+    return await _decided(result, saver, show), found.context.index
 
 
-async def _decided(result: Result, saver: Any, *, quiet: bool) -> Result:
+async def _decided(result: Result, saver: Any, show: Show) -> Result:
     """The result after all that a person at the terminal decided; elsewhere as it is."""
     from hopgraph.review import ask_at_terminal
     from hopgraph.run import resume
 
-    while result.get("waiting") and not quiet and sys.stdin.isatty():
+    while result.get("waiting") and show in ("status", "lines") and sys.stdin.isatty():
         decisions = ask_at_terminal(result["waiting"])
-        with _progress(quiet) as show:
-            result = await resume(result["thread"], saver, on_step=show, decisions=decisions)
+        with _progress(show) as on_event:
+            result = await resume(result["thread"], saver, on_event=on_event, decisions=decisions)
     return result
 
 
@@ -210,29 +215,37 @@ def _note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _progress(quiet: bool) -> Any:
-    """A line that says what is going on, while it does."""
-    if quiet:
-        return nullcontext(None)
-    from contextlib import contextmanager
+def _shown(stream: bool, as_json: bool) -> Show:
+    """Standard output is the result's alone: what is streamed goes to standard error."""
+    if stream:
+        return "json" if as_json else "lines"
+    return "nothing" if as_json else "status"
 
-    from rich.console import Console
-    from rich.text import Text
 
-    @contextmanager
-    def show() -> Any:
-        console = Console(stderr=True)
-        with console.status("starting") as status:
+@contextmanager
+def _progress(show: Show) -> Iterator[Callable[[Event], None] | None]:
+    """What happens, as it happens: a line that is rewritten, a line each, or a JSON object each."""
+    if show == "nothing":
+        yield None
+    elif show == "json":
+        yield lambda event: _note(json.dumps(event, ensure_ascii=False))
+    elif show == "lines":
+        from hopgraph.views.terminal import event_line
 
-            def on_step(step: Step) -> None:
-                line = (
-                    f"{step['node']}: {(step['answer'] or step['verdict']).splitlines()[0] if step['answer'] else ''}"
-                )
-                status.update(Text(line[:100]))
+        yield lambda event: _note(event_line(event))
+    else:
+        from rich.console import Console
+        from rich.text import Text
 
-            yield on_step
+        with Console(stderr=True).status("starting") as status:
 
-    return show()
+            def on_event(event: Event) -> None:
+                if event["type"] == "step":
+                    step = event["step"]
+                    words = (step["answer"] or step["verdict"]).splitlines()
+                    status.update(Text(f"{step['node']}: {words[0] if words else ''}"[:100]))
+
+            yield on_event
 
 
 def _finish(result: Result, index: str | None, as_json: bool) -> None:

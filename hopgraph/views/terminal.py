@@ -17,13 +17,15 @@ from nodes.rendering import plain
 
 if TYPE_CHECKING:
     from hopgraph.results import Result
+    from nodes.events import Event
     from nodes.state import Step
     from stores.passages import Passage
 
-__all__ = ["print_result", "render_result"]
+__all__ = ["event_line", "print_result", "render_result"]
 
 MAX_TITLES = 6
 MAX_EVIDENCE = 6
+MAX_LINE = 200
 _MARKS = {"answered": "green", "unanswerable": "yellow", "failed": "red"}
 _GOOD = frozenset({"accepted", "relevant", "sufficient"})
 _OBVIOUS = frozenset({*_MARKS, "changed", "unchanged"})
@@ -52,6 +54,28 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
         _answer(result),
         Text(_cost(result), style="dim"),
     )
+
+
+def event_line(event: Event) -> str:
+    """An event in one line."""
+    if event["type"] == "step":
+        step = event["step"]
+        return _line(step["id"], step["node"], step["answer"] or step["verdict"], step["score"])
+    at, node = event["step"], event["node"]
+    if event["type"] == "asked":
+        return _line(at, node, f"? {event['question']}")
+    if event["type"] == "found":
+        names = "; ".join(str(ref.get("title") or ref["id"]) for ref in event["passages"][:MAX_TITLES])
+        return _line(at, node, f"found {len(event['passages'])}: {names}")
+    if event["type"] == "replied":
+        tokens = f"{event['prompt_tokens']:,} + {event['completion_tokens']:,} tokens, {event['seconds']:.1f} s"
+        return _line(at, node, f"replied ({tokens})" + (f": {event['problem']}" if event["problem"] else ""))
+    return _line(at, node, f"{event['verdict']}: {event['answer']}", event["score"])
+
+
+def _line(at: str, node: str, words: str, score: float | None = None) -> str:
+    shown = plain(f"{at} {node}" + (f" {score:.3f}" if score is not None else "") + f"  {words}")
+    return shown if len(shown) <= MAX_LINE else shown[: MAX_LINE - 1] + "…"
 
 
 def _add_steps(tree: Tree, rows: Sequence[Nested], passages: Mapping[str, Passage], above: frozenset[str]) -> None:
