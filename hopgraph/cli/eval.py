@@ -247,13 +247,14 @@ async def _judge(folder: RunFolder) -> None:
 
 def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) -> Summary:
     from hopgraph.evaluation.scoring import summarise
+    from hopgraph.simulation.playing import said_of
 
     questions = {question.id: question for question in folder.questions()}
     summary = summarise(folder.records(), questions, [variant.name for variant in variants], price)
     about = folder.about()
     summary["run"] = {"folder": str(folder.path), "id": about["run"], "questions": len(questions)}
-    if simulation := about.get("simulation"):
-        summary["run"]["simulation"] = simulation["said"]
+    if said := said_of(about):
+        summary["run"]["simulation"] = said
     return summary
 
 

@@ -160,6 +160,8 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], Non
 
 def print_report(report: Report) -> None:
     """Print a report for people."""
+    from hopgraph.simulation.playing import is_simulated
+
     left = f"; {report.left:,} are left: run the same command again" if report.left else ""
     print(f"Knowledge base of {report.index}: {report.read:,} of {report.passages:,} passages read{left}")
     per = report.pairs_per_passage
@@ -173,7 +175,7 @@ def print_report(report: Report) -> None:
     for what, cost in (("reading", report.tokens), ("coverage repair", report.coverage_tokens)):
         if cost.calls:
             print(f"  {what}: {cost.calls:,} calls, {cost.prompt:,} + {cost.completion:,} tokens")
-    if simulated := [name for name in report.models if name.startswith("simulated-")]:
+    if simulated := [name for name in report.models if is_simulated(name)]:
         print(f"  read in a simulation, by no model: {', '.join(simulated)}")
     if report.repairs:
         print(f"  of the calls {report.repairs:,} were repairs of replies that could not be used")

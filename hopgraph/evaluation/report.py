@@ -14,7 +14,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.evaluation.metrics import normalise_title
 from hopgraph.evaluation.scoring import Record, Summary, summarise
-from hopgraph.simulation.playing import Simulation
+from hopgraph.simulation.playing import Simulation, said_of
 from inference.errors import InputError, StoreError
 from nodes.rendering import plain
 from stores.passages import Passage
@@ -57,7 +57,7 @@ class Runs:
     @property
     def simulations(self) -> list[str]:
         """What has to be said of the runs that no model answered."""
-        return list(dict.fromkeys(str(found) for about in self.abouts if (found := Simulation.of(about))))
+        return list(dict.fromkeys(said for about in self.abouts if (said := said_of(about))))
 
     def compare_with(self, name: str) -> None:
         """Put a variant first: the others are compared with it.
@@ -109,7 +109,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
             known = found.questions.setdefault(question.id, question)
             if known.question != question.question:
                 raise InputError(f"{path}: question {question.id} is another one than in {folders[0]}")
-        found.runs.append(_Run(folder, names, str(Simulation.of(about) or "")))
+        found.runs.append(_Run(folder, names, said_of(about)))
         found.abouts.append({"path": str(path), **about})
         for record in folder.records():
             if record["variant"] in names and record["id"] in found.questions:

@@ -96,7 +96,20 @@ def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     from nodes.passages import index_ref
 
     names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)
-    return [dict(pairs_ref(index_ref(name))) for name in names]
+    found: list[dict[str, Any]] = []
+    for ref in (index_ref(name) for name in names):
+        # Which is said of simulated ones only: what a model has read is as it always was.
+        found.append({**pairs_ref(ref), **({"simulated": True} if _read_by_agents(ref["name"]) else {})})
+    return found
+
+
+def _read_by_agents(index: str) -> bool:
+    """Whether any passage was read by perfect agents instead of a model."""
+    from hopgraph.simulation.playing import is_simulated
+    from stores.index import open_index
+    from stores.pairs import open_pairs
+
+    return any(is_simulated(reading.model) for reading in open_pairs(open_index(index)).readings())
 
 
 def _gold_by(indexes: Sequence[Mapping[str, str]], questions: Sequence[Question]) -> str:

@@ -18,8 +18,11 @@ from inference.errors import InputError
 from inference.settings import get_settings
 from stores.passages import Passage
 
-__all__ = ["Simulation", "gold_passages", "playing"]
+__all__ = ["READ_BY_AGENTS", "Simulation", "gold_passages", "is_simulated", "playing", "said_of"]
 
+READ_BY_AGENTS = "simulation in part: a perfect reader, no model, has read the knowledge base"
+"""What has to be said of a run whose answers a model gave, from pairs that none has written."""
+_PREFIX = "simulated-"
 _SERVERS = ("LLM", "GENERATOR", "ATTRIBUTION", "JUDGE")
 
 
@@ -34,7 +37,7 @@ class Simulation:
     @property
     def model(self) -> str:
         """The name that stands wherever a model's would: two simulations that differ have two."""
-        return f"simulated-wrong-{self.wrong:g}-seed-{self.seed}" if self.wrong else "simulated-perfect"
+        return f"{_PREFIX}wrong-{self.wrong:g}-seed-{self.seed}" if self.wrong else f"{_PREFIX}perfect"
 
     def __str__(self) -> str:
         """What has to stand wherever its results do."""
@@ -56,6 +59,20 @@ class Simulation:
         """The simulation of a run by its `run.json`; None: a model answered."""
         row = about.get("simulation")
         return cls(float(row["wrong"]), int(row["seed"])) if row else None
+
+
+def is_simulated(model: str) -> bool:
+    """Whether a model's name is that of agents."""
+    return model.startswith(_PREFIX)
+
+
+def said_of(about: Mapping[str, Any]) -> str:
+    """What has to be said of a run by its `run.json`; "" where nothing of it is simulated."""
+    if simulation := Simulation.of(about):
+        return str(simulation)
+    found = about["identity"]
+    bases = [found.get("knowledge_base"), *found.get("other_knowledge_bases", [])]
+    return READ_BY_AGENTS if any(base and base.get("simulated") for base in bases) else ""
 
 
 @contextmanager

@@ -134,7 +134,7 @@ def test_the_model_alone_knows_nothing(simulate):
     assert {line["status"] for line in found.values()} == {"unanswerable"}
 
 
-def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd):
+def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd, model):
     from stores.build import build_index
     from stores.passages import Passage
 
@@ -155,6 +155,13 @@ def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd):
         key: line["metrics"]["em"] for key, line in found.items() if key[0] in following and not line["metrics"]["em"]
     } == {}
     assert all(line["cost"]["searches"] > 0 for key, line in found.items() if key[0] != "no_retrieval")
+    # A model that answers from what agents have read does not get away as a model.
+    model(lambda request: {"subquestions": []} if request.node == "decomposer" else {"thought": "", "answer": "Fargo"})
+    words = ["-m", "compactrag", "-q", str(asked), "--index", "films", "--out", str(tmp_path / "real"), "--json"]
+    assert run_app(["eval", *words]) == 0
+    assert "a perfect reader, no model" in json.loads(capfd.readouterr().out)["run"]["simulation"]
+    assert run_app(["report", str(tmp_path / "real")]) == 0
+    assert "Simulation in part" in (tmp_path / "real" / "report.html").read_text("utf-8")
 
 
 def test_agents_err_as_often_as_asked_and_the_same_way_each_time(simulate):
