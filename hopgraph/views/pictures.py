@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["picture"]
 
-_MOODS = {"accepted": "good", "rejected": "bad", "evidence": "cut"}
+_MOODS = {"accepted": "good", "rejected": "bad"}
 _ROUTES = {
     "straightforward": "answered without a search",
     "single_step": "one retrieval",
@@ -55,7 +55,7 @@ def _tree(nodes: Sequence[TreeNode]) -> dict[str, Any]:
             "result": "" if node["result"] == node["answer"] else plain(node["result"] or ""),
             "confidence": node["confidence"],
             "verdict": node["verdict"],
-            "mood": _MOODS.get(node["verdict"], ""),
+            "mood": "cut" if node["pruned"] else _MOODS.get(node["verdict"], ""),
             "pruned": plain(node["pruned"]),
             "documents": [plain(ref["title"]) for ref in node["documents"]],
             "below": [branch(child) for child in below.get(node["id"], [])],
