@@ -42,6 +42,7 @@ def main(
     print(f"threads with another result               {len(report.different):>7,}")
     print(f"model calls                               {report.calls:>7,}")
     print(f"calls in flight at a kill                 {report.in_flight:>7,}")
+    print(f"  of them answered over 2 s before        {len(report.late):>7,}")
     print(f"calls made again                          {report.repeated:>7,}")
     print(f"committed calls made again                {len(report.committed_again):>7,}")
     print(f"minutes                                   {(time.time() - started) / 60:>7.1f}")
