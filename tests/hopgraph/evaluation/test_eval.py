@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -387,32 +388,34 @@ def command(*words) -> subprocess.Popen[str]:
     )
 
 
-def stop_when(server, process, requests: int, how: signal.Signals) -> set[str]:
-    """Stop a process once the server has seen so many requests; gives the id of each thread's latest request.
-
-    PRISM makes one call after the other, so no other call of the thread can be in flight.
-    """
-    deadline = time.time() + 60
-    while len(server.requests) < requests and time.time() < deadline:
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.005)
-    process.send_signal(how)
-    process.wait()
-    time.sleep(0.3)  # for the server to notice
-    return set({request.id.partition(".")[0]: request.id for request in server.requests}.values())
-
-
 def kill_and_resume(model, questions, hopgraph, tmp_path, monkeypatch, moments, how=signal.SIGKILL):
     """Kill an evaluation at each of the moments (requests seen since it was started), go on, and compare."""
     monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "3")
-    server = model(lambda request: Completion(json.dumps(LINES[request.node]), delay=0.05))
+    enough, stopped = 0, threading.Event()
+
+    def script(request):
+        if len(server.requests) >= enough:
+            stopped.wait(60)  # nothing goes on until the process is stopped, however late that is
+        return LINES[request.node]
+
+    server = model(script)
     words = ("-m", "prism", "-q", questions([row(n) for n in range(8)]), "--contexts", "--out", tmp_path / "cut")
     in_flight: list[set[str]] = []
     for at, moment in enumerate(moments):
+        enough, stopped = len(server.requests) + moment, threading.Event()
         process = command(*words) if at == 0 else command("--resume", tmp_path / "cut")
-        in_flight.append(stop_when(server, process, len(server.requests) + moment, how))
+        while len(server.requests) < enough:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.005)
+        process.send_signal(how)
+        process.communicate(timeout=60)
+        stopped.set()
+        time.sleep(0.3)  # for the server to notice what was sent last
+        # PRISM makes one call after the other, so no other call of a thread than its latest can be in flight.
+        in_flight.append(set({request.id.partition(".")[0]: request.id for request in server.requests}.values()))
         if how is signal.SIGINT:
             assert process.returncode == 130
+    enough = 10**6
     out, err = command("--resume", tmp_path / "cut", "--json").communicate(timeout=120)
     assert json.loads(out)["variants"][0]["n"] == 8, err
     for key, count in Counter(request.id for request in server.requests).items():
