@@ -154,7 +154,9 @@ class Endpoint:
         self._http = httpx.AsyncClient(
             timeout=timeout,
             follow_redirects=True,
-            limits=httpx.Limits(max_connections=limit + 4, max_keepalive_connections=limit + 4),
+            # `_slots` bounds the calls in flight. The pool keeps the connections of cancelled calls for ever: with a
+            # bound of its own it would be full of them one day, and every call would wait for a place in it.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=limit + 4),
             # A proxy from the environment makes no sense for a server on this machine.
             trust_env=urlsplit(self.url).hostname not in ("127.0.0.1", "localhost", "::1"),
             headers={"Authorization": f"Bearer {key.get_secret_value()}"} if key else {},

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from email.utils import formatdate
 from itertools import pairwise
 from pathlib import Path
@@ -408,6 +408,18 @@ async def test_an_error_of_starting_the_server_again_is_shown_as_it_is():
     broken = Endpoint(NOTHING_LISTENS, MODEL, Settings(llm_retries=1), locate)
     with pytest.raises(StoreError, match="the weights are damaged"):
         await broken.complete(ASK, request_id="i")
+
+
+async def test_any_number_of_cancelled_calls_leaves_the_endpoint_usable(serve):
+    one = endpoint(serve(lambda _: Completion("x", delay=0.003)), llm_concurrency=1)
+    await one.complete(ASK, request_id="warm")
+    for number in range(60):
+        call = asyncio.create_task(one.complete(ASK, request_id="x"))
+        await asyncio.sleep(number % 12 / 1000)
+        call.cancel()
+        with suppress(asyncio.CancelledError):
+            await call
+    assert (await asyncio.wait_for(one.complete(ASK, request_id="x"), 60)).text == "x"
 
 
 async def test_a_cancelled_call_is_cancelled_and_frees_its_slot(serve):
