@@ -33,7 +33,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "prunerag": [{}, {}, {"backtrace": "single_call"}, {"ablate": ["confidence"]}, {"threshold": 0.0}],
     "prism": [{}, {"order": "adder_first"}, {"condition": "setwise"}, {"answer_from": "sentences"}],
     "parrag": [{}, {"attribution": "attrscore"}, {"revision": "replace", "threshold": 1.0}],
-    "hanrag": [{}, {"max_steps": 2}, {"ablate": ["relevance"]}],
+    "hanrag": [{}, {"route": "complex", "max_steps": 1}, {"ablate": ["relevance"]}],
     "compactrag_reader": [{"coverage_repair": True}, {"atomic_facts": False}],
 }
 """Settings that between them have every node of a method run; methods that are not named need none."""
