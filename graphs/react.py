@@ -18,7 +18,8 @@ __all__ = ["builder"]
 
 def act(state: ReactState) -> str:
     """What the agent chose to do."""
-    return state["turns"][-1]["action"]
+    action = state["turns"][-1]["action"]
+    return "look up" if action == "lookup" else action
 
 
 builder = StateGraph(ReactState, context_schema=ReactContext, input_schema=QuestionInput)
@@ -30,7 +31,7 @@ builder.add_node(
 )
 builder.add_node("lookup", lookup())
 
-ACT: dict[Hashable, str] = {"search": "retriever", "lookup": "lookup", "finish": END}
+ACT: dict[Hashable, str] = {"search": "retriever", "look up": "lookup", "finish": END}
 builder.add_edge(START, "intake")
 builder.add_edge("intake", "agent")
 builder.add_conditional_edges("agent", act, ACT)

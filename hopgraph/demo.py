@@ -58,7 +58,8 @@ def main() -> None:
             style="dim",
             highlight=False,
         )
-    if any(result["status"] == "failed" for result in results):
+    # Words of a small model that make no answer are shown above; whatever else fails is a fault.
+    if any(result["status"] == "failed" and result["error"]["kind"] != "model_output" for result in results):
         sys.exit(1)
 
 
