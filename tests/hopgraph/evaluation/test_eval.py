@@ -385,6 +385,8 @@ def command(*words) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env=dict(os.environ),
+        # A shell starts what is in the background with ctrl-C ignored, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
