@@ -46,7 +46,7 @@ lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Each trains a part anew, in an environment of its own because of torch; minutes on a CPU.
+# Each trains a part anew, in an environment of its own because of torch; minutes on a CPU, the extractor longer.
 DATA ?= ../shared/data
 TRAINERS := train-hops train-extractor train-rewriter train-revelator-encoder
 train-hops: TRAINER := hops

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["Encoder", "MiniLM", "Vectors", "get_encoder"]
+__all__ = ["Encoder", "MiniLM", "Vectors", "built_in_encoder", "get_encoder"]
 
 Vectors = NDArray[np.float32]
 """Shape (texts, dimension)."""
@@ -49,14 +49,15 @@ def get_encoder() -> Encoder:
     """
     settings = get_settings()
     if settings.embed_url is None:
-        return _minilm()
+        return built_in_encoder()
     from inference.embeddings_endpoint import endpoint_encoder
 
     return endpoint_encoder(settings)
 
 
 @lru_cache(maxsize=1)
-def _minilm() -> MiniLM:
+def built_in_encoder() -> MiniLM:
+    """The built-in encoder, whatever the settings name (one object a process)."""
     return MiniLM()
 
 

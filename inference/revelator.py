@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from inference.embeddings import MiniLM
+from inference.embeddings import built_in_encoder
 from inference.heads import Array, UpperLayers, gelu, get_trunk, load_head, readable, softmax
 from inference.hops import predict_hops
 
@@ -110,7 +110,7 @@ def likeness(question: str, passage: str) -> float:
         StoreError: The encoder can't be read.
     """
     # One by one: padded beside others, a text's vector can differ in its last digits.
-    asked, read = _vector(question), _minilm().encode_passages([passage])[0]
+    asked, read = _vector(question), built_in_encoder().encode_passages([passage])[0]
     return float(asked @ read)
 
 
@@ -155,13 +155,8 @@ def _hops(question: str) -> tuple[float, float, float, float]:
 
 @lru_cache(maxsize=256)
 def _vector(question: str) -> Array:
-    vector: Array = _minilm().encode_queries([question])[0]
+    vector: Array = built_in_encoder().encode_queries([question])[0]
     return vector
-
-
-@lru_cache(maxsize=1)
-def _minilm() -> MiniLM:
-    return MiniLM()
 
 
 @lru_cache(maxsize=1)

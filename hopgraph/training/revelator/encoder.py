@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hopgraph.training.command import WEIGHTS, guarded, parser, written
 from hopgraph.training.hop_data import rows_of
 from hopgraph.training.measures import calibration_error, ranked_right, table
-from hopgraph.training.revelator.encoder_data import SKILLS, dev_chains, divided_examples, label_of
+from hopgraph.training.revelator.encoder_data import SKILLS, dev_chains, divided_examples, label_of, passage_of
 from hopgraph.training.revelator.examples import Example, all_examples
 from inference.errors import InputError
 from inference.heads import save_weights
@@ -76,7 +76,7 @@ def _relevance_report(rows: Sequence[Example]) -> str:
     labels = np.array([label_of(row) for row in rows])
     sources = np.array([row.source for row in rows])
     lines = [_judged("all", scores, labels), *(_judged(name, scores[of], labels[of]) for name, of in _groups(sources))]
-    similar = np.array([likeness(row.question, _passage(row)) for row in rows])
+    similar = np.array([likeness(row.question, passage_of(row)) for row in rows])
     threshold = np.sort(similar)[-int(labels.sum())]  # as many as are relevant: better than anyone could choose it
     lines.append(_judged("all, by similarity in the encoder as it comes", similar - threshold + 0.5, labels))
     described = f"{len(rows)} passages, calibration error {calibration_error(scores, labels == 1):.3f}"
@@ -101,10 +101,6 @@ def _judged(title: str, scores: Scores, labels: Labels) -> list[object]:
         f1,
         ranked_right(scores, true),
     ]
-
-
-def _passage(row: Example) -> str:
-    return f"{row.title}\n{row.text}"
 
 
 def _ending_report(sets: Mapping[str, Sequence[Example]]) -> str:
@@ -164,7 +160,7 @@ def comparison(data: Path, folder: Path) -> str:
 
 def _verdict_of(row: Example) -> float:
     if row.skill == "relevance":
-        return relevance(row.question, [_passage(row)])[0]
+        return relevance(row.question, [passage_of(row)])[0]
     return ending(row.question, [(turn.question, turn.answer) for turn in row.turns])
 
 

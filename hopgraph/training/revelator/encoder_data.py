@@ -15,7 +15,7 @@ from hopgraph.training.hop_data import rows_of, text_of
 from hopgraph.training.revelator.examples import ROUTES as ROUTE_LABELS
 from hopgraph.training.revelator.examples import Example, Turn, all_examples, divided, musique_turns
 
-__all__ = ["SKILLS", "EncoderSkill", "dev_chains", "divided_examples", "is_for_calibration", "label_of"]
+__all__ = ["SKILLS", "EncoderSkill", "dev_chains", "divided_examples", "is_for_calibration", "label_of", "passage_of"]
 
 EncoderSkill = Literal["router", "relevance", "ending"]
 SKILLS: tuple[EncoderSkill, ...] = get_args(EncoderSkill)
@@ -58,6 +58,11 @@ def is_for_calibration(root: str) -> bool:
 def label_of(example: Example) -> int:
     """The example's class: index of the route, or 1 for relevant or ended and 0 for not."""
     return ROUTE_LABELS.index(str(example.target)) if example.skill == "router" else int(bool(example.target))
+
+
+def passage_of(example: Example) -> str:
+    """The passage of an example about relevance, as the encoder reads it."""
+    return f"{example.title}\n{example.text}"
 
 
 def dev_chains(data: Path, name: str) -> list[Example]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hopgraph.training.layers import Schedule, States, UpperLayers, array, fit
-from hopgraph.training.revelator.encoder_data import label_of
+from hopgraph.training.revelator.encoder_data import label_of, passage_of
 from hopgraph.training.revelator.examples import Example
 from inference.heads import Array, Trunk, untrained_layers
 from inference.revelator import SKILLS, as_text, likeness, prepared
@@ -89,14 +89,10 @@ def as_input(example: Example) -> str | tuple[str, str]:
     """What the encoder reads of an example, as `inference/revelator.py` has it."""
     asked = prepared(example.question)
     if example.skill == "relevance":
-        return asked, _passage(example)
+        return asked, passage_of(example)
     if example.skill == "ending":
         return asked, as_text([(turn.question, turn.answer) for turn in example.turns])
     return asked
-
-
-def _passage(example: Example) -> str:
-    return f"{example.title}\n{example.text}"
 
 
 def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, Array]:
@@ -125,7 +121,7 @@ def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Sc
         return torch.stack(losses).sum() / len(batch)
 
     fit(model, loss, rows.states.lengths, schedule, "training")
-    alike = [likeness(row.question, _passage(row)) if row.skill == "relevance" else 0.0 for row in calibration]
+    alike = [likeness(row.question, passage_of(row)) if row.skill == "relevance" else 0.0 for row in calibration]
     _calibrate(model, _Rows.of(calibration, trunk), torch.tensor(alike))
     return model.arrays()
 
