@@ -29,8 +29,6 @@ def studio(
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")] = 4,
 ) -> None:
     """Serve all graphs on this machine for LangGraph Studio, until ctrl-C."""
-    import hashlib
-
     from hopgraph.cli.ask import check_index
     from hopgraph.studio.packages import server_packages
     from hopgraph.studio.server import PLAN, Plan, environment
@@ -58,18 +56,53 @@ def studio(
     plan = Plan(port=port, jobs=jobs, index=index, threads=threads, more=more, opened=opened)
     home = settings.home.resolve()
     packages = server_packages(home, lambda text: print(text, file=sys.stderr, flush=True))
-    # The server keeps its list of threads and assistants in the current folder: one for each store of checkpoints.
-    folder = home / "studio" / hashlib.sha256(place.encode()).hexdigest()[:12]
+    folder = state_folder(home, place)
     variables = environment(dict(os.environ)) | _absolute(settings) | {"HOPGRAPH_CHECKPOINTS": place}
     variables["PYTHONPATH"] = os.pathsep.join(_path(packages))
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _hold(folder, place)
         (folder / PLAN).write_text(plan.dump(), encoding="utf-8")
         os.chdir(folder)
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}") from None
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, "-P", "-m", "hopgraph.studio.server"], variables)  # noqa: S606
+
+
+def state_folder(home: Path, place: str) -> Path:
+    """Where the server keeps its list of threads and assistants: one folder for each store of checkpoints."""
+    import hashlib
+
+    return home / "studio" / hashlib.sha256(place.encode()).hexdigest()[:12]
+
+
+def _hold(folder: Path, place: str) -> None:
+    """Keep a second server out of the folder until this process has ended: each would write over the other's list.
+
+    Raises:
+        StoreError: There is one already.
+    """
+    import fcntl
+    import json
+
+    from hopgraph.studio.server import HOST, PLAN
+    from inference.errors import StoreError
+
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        try:
+            there = f" at http://{HOST}:{json.loads((folder / PLAN).read_text('utf-8'))['port']}"
+        except (OSError, ValueError, KeyError):
+            there = ""
+        raise StoreError(
+            f"another `hopgraph studio` serves the threads of {place}{there}",
+            hint="use that one, stop it, or set HOPGRAPH_CHECKPOINTS to another file",
+        ) from None
+    os.set_inheritable(handle, True)
 
 
 def _free_port(port: int) -> int:

@@ -29,7 +29,7 @@ QUESTION = "Where was the director of the film Zorba's Night born?"
 
 @dataclass
 class Studio:
-    """A server that runs."""
+    """A server that runs. No other may serve the same checkpoints."""
 
     process: subprocess.Popen[str]
     said: str
@@ -45,10 +45,12 @@ class Studio:
         self.process.wait(30)
 
 
-def start_studio(home: Path, model: ScriptedModel, *words: str) -> Studio:
+def start_studio(home: Path, model: ScriptedModel, *words: str, checkpoints: Path | None = None) -> Studio:
     """Start it and wait until it says where it is."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("HOPGRAPH_")}
     variables |= {"HOPGRAPH_HOME": str(home), "HOPGRAPH_LLM_URL": model.url, "HOPGRAPH_LLM_RETRIES": "0"}
+    if checkpoints is not None:
+        variables["HOPGRAPH_CHECKPOINTS"] = str(checkpoints)
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     log = (home / "studio.log").open("a")
     process = subprocess.Popen(

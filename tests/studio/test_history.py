@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import time
+from uuid import UUID
 
 import pytest
 
+from hopgraph.cli.studio import state_folder
 from hopgraph.run import ask, make_context, read_thread, resume
 from inference.settings import get_settings
 from stores.checkpoints import open_checkpoints
 from tests.graphs import test_parrag
 from tests.scripted import ScriptedModel, plausible
-from tests.studio.conftest import QUESTION, start_studio
+from tests.studio.conftest import QUESTION, ROOT, start_studio
 
 pytestmark = pytest.mark.slow
 
@@ -47,9 +52,10 @@ def write(place, thread, **context):
     return asyncio.run(once())
 
 
-def test_a_thread_of_ask_opens_and_is_forked_with_its_settings(here, house, scripted):
-    result = write(None, THREAD, ablate=["loop"])
-    server = start_studio(house, scripted, "--thread", THREAD)
+def test_a_thread_of_ask_opens_and_is_forked_with_its_settings(here, house, scripted, tmp_path):
+    place = tmp_path / "checkpoints.sqlite"
+    result = write(str(place), THREAD, ablate=["loop"])
+    server = start_studio(house, scripted, "--thread", THREAD, checkpoints=place)
     try:
         assert f"/studio/thread/{THREAD}?baseUrl={server.url}" in server.said
         client = server.client
@@ -121,7 +127,8 @@ def test_a_run_is_cancelled_and_goes_on_later(studio, script):
     assert [request.node for request in model.requests[before:]].count("analyzer") == 1
 
 
-def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flight_alone(house):
+def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flight_alone(house, tmp_path):
+    place = tmp_path / "checkpoints.sqlite"
     reached, go_on = threading.Event(), threading.Event()
 
     def slow(request):
@@ -131,14 +138,16 @@ def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flig
         return plausible(request)
 
     with ScriptedModel(slow).running() as model:
-        first = start_studio(house, model)
+        first = start_studio(house, model, checkpoints=place)
         thread = first.client.threads.create(graph_id="prism")["thread_id"]
         run = first.client.runs.create(thread, "prism", input={"question": QUESTION}, context=HERE)
         assert reached.wait(60)
-        time.sleep(25)  # the server writes its list of runs every 10 seconds, a busy machine later
+        noted = state_folder(house, str(place)) / ".langgraph_api" / ".langgraph_ops.pckl"
+        key = UUID(run["run_id"]).int.to_bytes(16, "little")  # as pickle writes it; the server does every 10 seconds
+        wait_for(lambda: noted.exists() and key in noted.read_bytes())
         first.kill()
         go_on.set()
-        second = start_studio(house, model)
+        second = start_studio(house, model, checkpoints=place)
         try:
             client = second.client
             wait_for(lambda: client.runs.get(thread, run["run_id"])["status"] == "success")
@@ -150,6 +159,18 @@ def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flig
             assert ".selector." in repeated.pop()
         finally:
             second.kill()
+
+
+def test_a_second_server_on_the_same_threads_is_refused(studio, house):
+    variables = os.environ | {"HOPGRAPH_HOME": str(house)}
+    variables.pop("HOPGRAPH_CHECKPOINTS", None)
+    command = [sys.executable, "-m", "hopgraph", "studio", "--port", "0"]
+    second = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert second.returncode != 0
+    assert (
+        f"another `hopgraph studio` serves the threads of {house}/checkpoints.sqlite at {studio.url}" in second.stderr
+    )
+    assert studio.client.assistants.search(limit=1)
 
 
 def test_a_person_decides_through_the_server(studio, script):
