@@ -15,6 +15,7 @@ from hopgraph.methods import METHODS, check_method, context_class, load
 from hopgraph.results import Result, Waiting, result_of
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.ledger import merge_calls
+from inference.settings import get_settings
 from nodes.events import Event, StepEvent
 from nodes.state import RunError, Step, merge_steps
 from stores.checkpoints import only_here
@@ -285,7 +286,31 @@ async def _run(
     question_id: str,
     question: str,
     on_step: Callable[[Step], None] | None,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Callable[[Event], None] | None,
+) -> Result:
+    """Run a graph, as a span where that is asked for."""
+    if get_settings().otel == "off":
+        return await _run_graph(given, context, saver, config, question_id, question, on_step, on_event)
+    from hopgraph.telemetry import run_span
+
+    thread = str(config["configurable"]["thread_id"])
+    resumed = not isinstance(given, dict)
+    with run_span(context, thread, question, question_id=question_id, resumed=resumed) as span:
+        config = {**config, "callbacks": [span.spans]}
+        result = await _run_graph(given, context, saver, config, question_id, question, on_step, on_event)
+        span.ended(result)
+    return result
+
+
+async def _run_graph(
+    given: Any,
+    context: Context,
+    saver: BaseCheckpointSaver[str],
+    config: RunnableConfig,
+    question_id: str,
+    question: str,
+    on_step: Callable[[Step], None] | None,
+    on_event: Callable[[Event], None] | None,
 ) -> Result:
     graph = load(context.method, saver)
     error: RunError | None = None

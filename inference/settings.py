@@ -108,6 +108,11 @@ class Settings(BaseSettings):
     embedded_idle: float = Field(default=30.0, ge=0)
     """Seconds the embedded server stays after the last process that uses it has ended."""
 
+    otel: Literal["on", "off"] = "off"
+    """Whether runs go out as OpenTelemetry spans, to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
+    otel_texts: Literal["on", "off"] = "off"
+    """Whether prompts, replies and answers are in them."""
+
     extractor: Folder | None = None
     """A question-answering checkpoint as ONNX (RoBERTa, say) in place of CompactRAG's answer extractor."""
     rewriter: Folder | None = None

@@ -35,6 +35,7 @@ from nodes.rendering import quoted
 from prompts.loader import Prompt, load_prompt
 
 __all__ = [
+    "MODEL_CALL",
     "Asked",
     "ask_model",
     "open_endpoint",
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 Output = TypeVar("Output", bound=BaseModel)
+MODEL_CALL = "model call"
+"""Name of the task that makes a request."""
 _ASCII_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _QUOTED_REPLY = 2000
 _LONGEST_PROMPT = 50_000_000
@@ -399,7 +402,7 @@ def unpack_prompt(packed: bytes) -> list[tuple[str, str]]:
         raise ValueError(str(error)) from None
 
 
-_ask: Callable[[_Request], Awaitable[_Raw]] = task(_send, name="model call")  # type: ignore[call-overload]
+_ask: Callable[[_Request], Awaitable[_Raw]] = task(_send, name=MODEL_CALL)  # type: ignore[call-overload]
 
 
 async def _cache() -> ResponseCache | None:

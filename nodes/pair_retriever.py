@@ -15,6 +15,7 @@ from nodes.pairs import open_run_pairs, pair_reference
 from nodes.search import search_call
 from nodes.state import CompactState, Node
 from nodes.steps import step
+from nodes.tracers import traced_searches
 
 __all__ = ["pair_retriever"]
 
@@ -30,14 +31,19 @@ def pair_retriever() -> Node:
         wave = in_wave(state["plan"], state["wave"])
         within = set(state["given"]) or None
         started, clock = time.time(), time.perf_counter()
-        hits = await asyncio.to_thread(
-            lambda: open_run_pairs(state).search_many([item["rewritten"] for item in wave], context.top_k, within)
-        )
-        seconds = time.perf_counter() - clock
-        found = {
-            item["number"]: [pair_reference(pair, score) for pair, score in row]
-            for item, row in zip(wave, hits, strict=True)
-        }
+        queries = {f"root/{item['number']}/pairs": item["rewritten"] for item in wave}
+        async with traced_searches(
+            state, queries, node="retriever", retriever="pairs", top_k=context.top_k
+        ) as reported:
+            hits = await asyncio.to_thread(
+                lambda: open_run_pairs(state).search_many(list(queries.values()), context.top_k, within)
+            )
+            seconds = time.perf_counter() - clock
+            found = {
+                item["number"]: [pair_reference(pair, score) for pair, score in row]
+                for item, row in zip(wave, hits, strict=True)
+            }
+            reported.extend(found.values())
         steps = [
             step(
                 f"root/{item['number']}/pairs",

@@ -17,6 +17,7 @@ from nodes.events import AskedEvent, FoundEvent, tell
 from nodes.model import place, thread_id
 from nodes.passages import fetch, open_run_index, reference
 from nodes.state import PassageRef
+from nodes.tracers import traced_searches
 from stores.given import rank_given
 from stores.passages import Passage
 
@@ -77,18 +78,21 @@ async def _search(
     for step, query in queries.items():
         tell(runtime, AskedEvent(type="asked", step=step, node=node, question=query))
     given: list[str] = state["given"]
-    if given:
-        ranked = await _rank_given(state, given, list(queries.values()), count)
-    else:
+    how = "given" if given else mode or context.mode
+    async with traced_searches(state, queries, node=node, retriever=how, top_k=count) as reported:
+        if given:
+            ranked = await _rank_given(state, given, list(queries.values()), count)
+        else:
 
-        def run() -> list[list[tuple[str, float, str]]]:
-            rows = open_run_index(state).search_many(list(queries.values()), count, mode or context.mode)
-            return [[(hit.id, hit.score, hit.found_by) for hit in row] for row in rows]
+            def run() -> list[list[tuple[str, float, str]]]:
+                rows = open_run_index(state).search_many(list(queries.values()), count, mode or context.mode)
+                return [[(hit.id, hit.score, hit.found_by) for hit in row] for row in rows]
 
-        ranked = await asyncio.to_thread(run)
-    seconds = time.perf_counter() - clock
-    passages = {p.id: p for p in await fetch(state, [key for row in ranked for key, _, _ in row])}
-    hits = [[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked]
+            ranked = await asyncio.to_thread(run)
+        seconds = time.perf_counter() - clock
+        passages = {p.id: p for p in await fetch(state, [key for row in ranked for key, _, _ in row])}
+        hits = [[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked]
+        reported.extend(hits)
     for (step, query), refs in zip(queries.items(), hits, strict=True):
         tell(runtime, FoundEvent(type="found", step=step, node=node, question=query, passages=refs))
     return Found(

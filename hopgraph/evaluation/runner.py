@@ -58,6 +58,10 @@ async def check(
         StoreError: The index is missing.
         EndpointError: The endpoint can't be used.
     """
+    if get_settings().otel == "on":
+        from hopgraph.telemetry import tracer
+
+        tracer()
     for variant in variants:
         await asyncio.to_thread(variant.context.check)
     if contexts and (bare := next((question for question in questions if not question.contexts), None)):

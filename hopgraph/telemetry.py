@@ -1,0 +1,460 @@
+"""Runs as OpenTelemetry spans, when HOPGRAPH_OTEL asks for it: run > node > model call or search.
+
+Where they go is said by the standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like), or by the tracer provider
+that the program has set. Names and attributes are those of the semantic conventions for generative AI where these have
+one, and `hopgraph.*` elsewhere. A collector that fails costs a run nothing but its spans.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langgraph.errors import GraphBubbleUp
+from opentelemetry import trace
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from inference.errors import HopgraphError, InputError
+from inference.settings import get_settings
+from nodes.model import MODEL_CALL
+from stores.checkpoints import without_password
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from hopgraph.results import Result
+    from nodes.context import Context
+
+__all__ = ["RunSpan", "Spans", "flush", "run_span", "tracer"]
+
+_log = logging.getLogger(__name__)
+_NODE = "graph:step:"
+"""A tag that LangGraph gives to nodes."""
+_LAST_CHANCE = 3.0
+"""Seconds that a batch of spans may take when the program ends."""
+_PAUSE = 60.0
+"""Seconds that a collector that failed is left alone."""
+Attributes = Mapping[str, Any]
+
+
+class RunSpan:
+    """The span of a run, and what makes the spans below it."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self.spans = Spans(span)
+
+    def ended(self, result: Result) -> None:
+        """Say what became of the run."""
+        _set(
+            self._span,
+            {
+                "hopgraph.status": result["status"],
+                "hopgraph.calls": result["cost"]["calls"],
+                "hopgraph.searches": result["cost"]["searches"],
+                "hopgraph.steps": result["cost"]["steps"],
+                "hopgraph.waiting": [row["node"] for row in result.get("waiting", [])] or None,
+                "output.value": result["answer"] if get_settings().otel_texts == "on" else None,
+            },
+        )
+        if (error := result.get("error")) and not result.get("waiting"):
+            _set(self._span, {"error.type": error["kind"]})
+            self._span.set_status(Status(StatusCode.ERROR, _without_secrets(error["message"])))
+
+
+@contextmanager
+def run_span(context: Context, thread: str, question: str, *, question_id: str, resumed: bool) -> Iterator[RunSpan]:
+    """A span for what is done in this block, under the one that is current, if one is.
+
+    Raises:
+        InputError: What sends spans is not installed.
+    """
+    attributes = {
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.workflow.name": context.method,
+        "gen_ai.conversation.id": thread,
+        "session.id": thread,  # by which viewers put the runs of a thread together
+        "openinference.span.kind": "CHAIN",
+        "input.value": question,
+        "hopgraph.method": context.method,
+        "hopgraph.thread": thread,
+        "hopgraph.question": question,
+        "hopgraph.question_id": question_id,
+        "hopgraph.index": context.index,
+        "hopgraph.resumed": resumed,
+    }
+    with tracer().start_as_current_span(
+        f"invoke_workflow {context.method}",
+        attributes=_known(attributes),
+        record_exception=False,  # an exception's text, and those that it came of, may quote anything
+        set_status_on_exception=False,
+    ) as span:
+        run = RunSpan(span)
+        try:
+            yield run
+        except BaseException as error:
+            _failed(span, error)
+            raise
+        finally:
+            run.spans.close()
+
+
+class Spans(BaseCallbackHandler):
+    """Makes spans of what LangGraph tells its callbacks: `graph.ainvoke(..., {"callbacks": [Spans()]})`.
+
+    Args:
+        parent: The span of the whole run. Default: one is made for the graph.
+    """
+
+    run_inline = True  # in order; nothing here waits for anything
+
+    def __init__(self, parent: Span | None = None) -> None:
+        self._tracer = tracer()
+        self._root = parent
+        self._texts = get_settings().otel_texts == "on"
+        self._spans: dict[UUID, Span] = {}
+        """Open spans, by LangChain's run."""
+        self._within: dict[UUID, Span] = {}
+        """Runs that have no span of their own (subgraphs, edges): the span they are in."""
+
+    def close(self) -> None:
+        """End what was left open, which a cancelled run may do."""
+        for span in self._spans.values():
+            span.end()
+        self._spans.clear()
+        self._within.clear()
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any],
+        inputs: dict[str, Any],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A graph, a node, a model call, or something of LangGraph's own has begun."""
+        metadata, name = metadata or {}, str(kwargs.get("name") or "graph")
+        if name == MODEL_CALL and isinstance(inputs, dict) and "request" in inputs:
+            self._start_call(run_id, parent_run_id, inputs["request"])
+        elif any(tag.startswith(_NODE) for tag in tags or ()):
+            place = [row.partition(":")[0] for row in str(metadata.get("langgraph_checkpoint_ns", "")).split("|")]
+            attributes = {
+                "openinference.span.kind": "CHAIN",
+                "hopgraph.node": name,
+                "hopgraph.path": "/".join(place),
+                "hopgraph.superstep": metadata.get("langgraph_step"),
+            }
+            self._start(run_id, parent_run_id, name, attributes)
+        elif (around := self._around(parent_run_id)) is not None:
+            self._within[run_id] = around
+        else:
+            self._start(run_id, None, name, {"openinference.span.kind": "CHAIN"})
+
+    def on_chain_end(self, outputs: dict[str, Any], *, run_id: UUID, **kwargs: Any) -> None:
+        """It has ended."""
+        if (span := self._taken(run_id)) is None:
+            return
+        if isinstance(outputs, dict) and isinstance(call := outputs.get("call"), dict):
+            self._describe_call(span, outputs, call)
+        elif isinstance(outputs, dict) and isinstance(steps := outputs.get("trajectory"), list):
+            rows = [step for step in steps if isinstance(step, dict)]
+            verdicts = [str(step["verdict"]) for step in rows if step.get("verdict")]
+            ids = [str(step.get("id", "")) for step in rows]
+            _set(span, {"hopgraph.trajectory": ids or None, "hopgraph.verdicts": verdicts or None})
+        span.end()
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """It has failed; or it waits for a person, which is no failure."""
+        if (span := self._taken(run_id)) is not None:
+            _failed(span, error)
+            span.end()
+
+    def on_chat_model_start(self, serialized: dict[str, Any], messages: list[list[Any]], **kwargs: Any) -> None:
+        """One try of a model call: it has no span of its own."""
+
+    def on_llm_error(
+        self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
+        """A try has failed; another one may follow."""
+        if (span := self._around(parent_run_id)) is not None:
+            status = getattr(error, "status_code", None)
+            span.add_event("failed try", _known({"error.type": str(status or type(error).__name__)}))
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any],
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A search has begun."""
+        metadata = metadata or {}
+        index = metadata.get("hopgraph_index")
+        attributes = {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.data_source.id": index,
+            "gen_ai.retrieval.query.text": query,
+            "gen_ai.request.top_k": metadata.get("hopgraph_top_k"),
+            "openinference.span.kind": "RETRIEVER",
+            "input.value": query,
+            "hopgraph.node": metadata.get("hopgraph_node"),
+            "hopgraph.step": metadata.get("hopgraph_step"),
+            "hopgraph.retriever": metadata.get("hopgraph_retriever"),
+        }
+        self._start(run_id, parent_run_id, f"retrieval {index}" if index else "retrieval", attributes)
+
+    def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **kwargs: Any) -> None:
+        """It has found something."""
+        if (span := self._taken(run_id)) is not None:
+            found = [{"id": row.id, "score": row.metadata.get("score")} for row in documents]
+            _set(
+                span,
+                {
+                    "gen_ai.retrieval.documents": json.dumps(found),
+                    "hopgraph.found": [str(row.id) for row in documents],
+                },
+            )
+            span.end()
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """It has failed."""
+        self.on_chain_error(error, run_id=run_id)
+
+    def _start_call(self, run: UUID, around: UUID | None, request: Any) -> None:
+        call, server = request.call, urlsplit(request.endpoint.url)
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",  # the protocol's; what serves it can't be known
+            "gen_ai.request.model": call["model"],
+            "gen_ai.request.temperature": request.context.temperature,
+            "gen_ai.request.max_tokens": request.context.max_tokens,
+            "gen_ai.request.seed": request.context.seed,
+            "gen_ai.output.type": "json" if request.schema else "text",
+            "gen_ai.prompt.name": call["prompt"],
+            "gen_ai.conversation.id": call["id"].partition(".")[0],
+            "server.address": server.hostname,
+            "server.port": server.port or (443 if server.scheme == "https" else 80),
+            "openinference.span.kind": "LLM",
+            "hopgraph.node": call["node"],
+            "hopgraph.step": call["step"],
+            "hopgraph.request_id": call["id"],
+            "hopgraph.prompt_hash": call["prompt_hash"],
+            "hopgraph.repair": call["repair"],
+        }
+        if self._texts:
+            rows = [_message(message.role, message.content) for message in request.messages]
+            attributes["gen_ai.input.messages"] = json.dumps(rows, ensure_ascii=False)
+        self._start(run, around, f"chat {call['model']}", attributes, SpanKind.CLIENT)
+
+    def _describe_call(self, span: Span, raw: dict[str, Any], call: dict[str, Any]) -> None:
+        finish = str(raw.get("finish_reason", ""))
+        attributes = {
+            "gen_ai.response.model": call["model"],
+            "gen_ai.response.finish_reasons": [finish],
+            "hopgraph.cached": call["cached"],
+            "hopgraph.seconds": call["seconds"],
+        }
+        if not call["cached"]:  # or it would be paid for twice
+            attributes["gen_ai.usage.input_tokens"] = call["prompt_tokens"]
+            attributes["gen_ai.usage.output_tokens"] = call["completion_tokens"]
+            attributes["gen_ai.usage.cache_read.input_tokens"] = call["cached_tokens"]
+        if self._texts:
+            reply = _message("assistant", str(raw.get("text", ""))) | {"finish_reason": finish}
+            attributes["gen_ai.output.messages"] = json.dumps([reply], ensure_ascii=False)
+        _set(span, attributes)
+
+    def _start(
+        self,
+        run: UUID,
+        around: UUID | None,
+        name: str,
+        attributes: Attributes,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> None:
+        parent = self._around(around)
+        context = None if parent is None else trace.set_span_in_context(parent)
+        self._spans[run] = self._tracer.start_span(name, context, kind, _known(attributes))
+
+    def _around(self, run: UUID | None) -> Span | None:
+        if run is None:
+            return self._root
+        return self._spans.get(run) or self._within.get(run) or self._root
+
+    def _taken(self, run: UUID) -> Span | None:
+        """The open span of a run, which is to be ended."""
+        self._within.pop(run, None)
+        return self._spans.pop(run, None)
+
+
+def _message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def _known(attributes: Attributes) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _set(span: Span, attributes: Attributes) -> None:
+    span.set_attributes(_known(attributes))
+
+
+def _failed(span: Span, error: BaseException) -> None:
+    """Say why, as far as it is fit to be sent away: of errors that are not ours the kind only."""
+    if isinstance(error, GraphBubbleUp):
+        span.set_attribute("hopgraph.waiting", True)
+        return
+    kind = error.kind if isinstance(error, HopgraphError) else type(error).__name__
+    span.set_attribute("error.type", kind)
+    message = _without_secrets(error.message) if isinstance(error, HopgraphError) else kind
+    span.set_status(Status(StatusCode.ERROR, message))
+
+
+def _without_secrets(text: str) -> str:
+    """A message of ours has no key in it; what a server said in it, might."""
+    settings = get_settings()
+    for name in type(settings).model_fields:
+        secret = getattr(settings, name)
+        if hasattr(secret, "get_secret_value") and (value := secret.get_secret_value()):
+            text = text.replace(value, "***")
+    return text
+
+
+def tracer() -> trace.Tracer:
+    """What makes spans: of the program's own provider, where it has set one; else of ours.
+
+    Raises:
+        InputError: What sends spans is not installed, or an OTEL_* variable is malformed.
+    """
+    current = trace.get_tracer_provider()
+    provider = _own_provider() if isinstance(current, trace.ProxyTracerProvider) else current
+    return provider.get_tracer("hopgraph")
+
+
+def flush() -> None:
+    """Send the spans that have ended now, instead of when a batch is full."""
+    if _own_provider.cache_info().currsize:
+        _own_provider().force_flush()
+
+
+@lru_cache(maxsize=1)
+def _own_provider() -> TracerProvider:
+    """A provider that nobody else uses: the program may still set one."""
+    named = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "hopgraph"}
+    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+    exporter = _Forgiving(_exporter(), provider.shutdown)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    atexit.register(exporter.finish)
+    return provider
+
+
+def _exporter() -> SpanExporter:
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+    try:
+        kind = "grpc" if protocol == "grpc" else "http"
+        over = import_module(f"opentelemetry.exporter.otlp.proto.{kind}.trace_exporter")
+    except ImportError:
+        raise InputError(
+            "HOPGRAPH_OTEL: sending spans needs an extra", hint="pip install 'hopgraph[otel]', or unset HOPGRAPH_OTEL"
+        ) from None
+    try:
+        exporter: SpanExporter = over.OTLPSpanExporter()
+    except ValueError as error:
+        raise InputError(f"OTEL_EXPORTER_OTLP_*: {error}", hint="unset HOPGRAPH_OTEL to do without") from None
+    return exporter
+
+
+class _Forgiving(SpanExporter):
+    """Sends by another exporter; a collector that fails is left alone for a while, and that is said once.
+
+    Args:
+        exporter: The other exporter.
+        shutdown: Sends what is left, and ends.
+    """
+
+    def __init__(self, exporter: SpanExporter, shutdown: Callable[[], None]) -> None:
+        self._exporter = exporter
+        self._quiet_until = 0.0
+        self._sent_at = float("-inf")
+        self._said = False
+        self._reason = _Reason()
+        log = logging.getLogger("opentelemetry.exporter.otlp")
+        log.addHandler(self._reason)
+        log.propagate = False  # it says the same again with every batch
+        self._over = threading.Event()
+
+        def finish() -> None:
+            self._over.wait()
+            shutdown()
+
+        # Begun now, since no thread can begin when the program ends.
+        self._finisher = threading.Thread(target=finish, name="hopgraph-spans", daemon=True)
+        self._finisher.start()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send a batch, or drop it."""
+        if time.monotonic() < self._quiet_until:
+            return SpanExportResult.FAILURE
+        result = self._exporter.export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self._sent_at = time.monotonic()
+        else:
+            self._quiet_until = time.monotonic() + _PAUSE
+            self._say()
+        return result
+
+    def shutdown(self) -> None:
+        """End the other exporter."""
+        self._exporter.shutdown()
+
+    def finish(self) -> None:
+        """Send what is left when the program ends, as long as the collector takes it."""
+        begun = time.monotonic()
+        self._over.set()
+        while self._finisher.is_alive():
+            self._finisher.join(0.05)
+            if time.monotonic() > max(begun, self._sent_at) + _LAST_CHANCE:
+                self._say()
+                return
+
+    def _say(self) -> None:
+        if not self._said:
+            self._said = True
+            place = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or os.environ.get(
+                "OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"
+            )
+            reason = f" ({self._reason.text})" if self._reason.text else ""
+            _log.warning(
+                "spans can't be sent to %s%s; runs go on without", without_password(place), _without_secrets(reason)
+            )
+
+
+class _Reason(logging.Handler):
+    """What an exporter last said."""
+
+    text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.text = " ".join(record.getMessage().split())[:200]
