@@ -10,7 +10,7 @@ from langgraph.constants import TASKS
 
 from hopgraph.methods import load
 from hopgraph.results import Result, result_of
-from hopgraph.run import Thread, read_thread
+from hopgraph.run import Thread, read_thread, readable
 from nodes.model import unpack_prompt
 from nodes.state import SentenceRef
 
@@ -57,9 +57,15 @@ async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> Record:
     """Everything that is known of a thread.
 
     Raises:
-        StoreError: There is no such thread.
+        StoreError: There is no such thread, or what is kept of it can't be read.
     """
     found = await read_thread(thread, saver)
+    with readable(thread):
+        return await _read(found, saver)
+
+
+async def _read(found: Thread, saver: BaseCheckpointSaver[str]) -> Record:
+    thread = found.id
     state = (await load(found.method, saver).aget_state({"configurable": {"thread_id": thread}})).values
     exchanges: dict[str, Exchange] = {}
     visits: Counter[str] = Counter()

@@ -7,7 +7,8 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,6 +37,7 @@ __all__ = [
     "make_context",
     "new_thread",
     "read_thread",
+    "readable",
     "resume",
     "thread_of",
 ]
@@ -278,6 +280,22 @@ def check_thread(thread: str) -> str:
     return thread
 
 
+@contextmanager
+def readable(thread: str) -> Iterator[None]:
+    """For what reads a run's state: somebody may have edited it, or the file is damaged, or of another version.
+
+    Raises:
+        StoreError: It is not as it should be.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
+        raise StoreError(
+            f"thread {thread}: its state can't be read ({type(problem).__name__}: {problem})",
+            hint="ask the question anew",
+        ) from problem
+
+
 async def _run(
     given: Any,
     context: Context,
@@ -393,15 +411,10 @@ async def _result(
     if waiting and error is None:
         error = RunError(kind="review", message="a person has to decide before it goes on", node=waiting[0]["node"])
     thread = str(config["configurable"]["thread_id"])
-    try:
+    with readable(thread):
         result = result_of(
             _values(snapshot), id=question_id, method=context.method, question=question, thread=thread, error=error
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:  # somebody edited it, or the file is damaged
-        raise StoreError(
-            f"thread {thread}: its state can't be read ({type(problem).__name__}: {problem})",
-            hint="ask the question anew",
-        ) from problem
     if waiting:
         result["waiting"] = waiting
     return result

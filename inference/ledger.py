@@ -96,8 +96,8 @@ _Place = tuple[tuple[int | str, str], ...]
 
 
 def _place(call: Call) -> _Place:
-    # A checkpoint gives tuples back as lists.
-    return (*((superstep, task) for superstep, task in call["outer"]), (call["superstep"], call["task"]))
+    # A checkpoint gives tuples back as lists; one of before there were graphs in graphs does not have the field.
+    return (*((superstep, task) for superstep, task in call.get("outer", [])), (call["superstep"], call["task"]))
 
 
 def _longest(places: Iterable[_Place]) -> int:

@@ -18,6 +18,7 @@ def trace(
 ) -> None:
     """Write a run as one HTML page that needs no network: its path, every step, prompts, replies and passages."""
     from hopgraph.record import Record, read_record
+    from hopgraph.run import readable
     from hopgraph.views.trace import mentioned, render_trace
     from inference.errors import InputError
     from nodes.passages import find
@@ -36,7 +37,8 @@ def trace(
             return await read_record(thread, saver)
 
     record = asyncio.run(read())
-    page = render_trace(record, find(record.thread.context.index, mentioned(record)))
+    with readable(thread):
+        page = render_trace(record, find(record.thread.context.index, mentioned(record)))
     path = out or Path(f"trace-{thread}.html")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

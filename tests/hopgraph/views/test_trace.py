@@ -91,6 +91,45 @@ def test_a_run_that_failed_is_shown_as_far_as_it_got(model, tmp_path):
     assert '<b class="bad">repair</b>' in page
 
 
+def edited(edit):
+    """Change what the latest checkpoint of the thread has."""
+
+    async def once():
+        async with open_checkpoints() as saver:
+            latest = await saver.aget_tuple({"configurable": {"thread_id": "t1", "checkpoint_ns": ""}})
+            edit(latest.checkpoint["channel_values"])
+            latest.checkpoint["id"] = "f" + latest.checkpoint["id"][1:]
+            await saver.aput(latest.config, latest.checkpoint, latest.metadata, {})
+
+    asyncio.run(once())
+
+
+def test_a_run_of_an_earlier_version_is_drawn(model, tmp_path):
+    model(test_parrag.play(**test_parrag.BASE))
+    result = run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=2, exemplars="none")
+
+    def as_it_was(values):
+        for call in values["ledger"]:
+            del call["outer"], call["found"]
+
+    edited(as_it_was)
+    assert f'id="step-{result["trajectory"][-1]["id"]}"' in page_of(tmp_path)
+
+
+def test_a_run_that_is_not_as_it_should_be_is_refused_in_words(model, capsys, tmp_path):
+    model(test_parrag.play(**test_parrag.BASE))
+    run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=2, exemplars="none")
+    edited(lambda values: values["plan"][0].pop("attempts"))
+    assert run_app(["trace", "t1", "--out", str(tmp_path / "page.html")]) == 2
+    edited(lambda values: values["trajectory"][0].pop("kind"))
+    assert run_app(["trace", "t1", "--out", str(tmp_path / "page.html")]) == 2
+    edited(lambda values: values["ledger"][0].pop("kind"))
+    assert run_app(["trace", "t1", "--out", str(tmp_path / "page.html")]) == 2
+    err = capsys.readouterr().err
+    assert err.count("thread t1: its state can't be read (KeyError") == 3
+    assert "Traceback" not in err
+
+
 def test_an_unknown_thread_or_run_is_said_so(home, capsys, tmp_path):
     assert run_app(["trace", "nowhere"]) == 2
     assert "no thread nowhere" in capsys.readouterr().err
