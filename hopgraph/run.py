@@ -333,12 +333,11 @@ async def _run_graph(
     graph = load(context.method, saver)
     error: RunError | None = None
     thread = str(config["configurable"]["thread_id"])
-    run: RunnableConfig = {**config, "run_id": uuid.uuid4()}  # which a deadline is counted by
     try:
         async with only_here(saver, thread):
             # `sync`: a step's results are on disk before the next step's calls go out.
             stream = graph.astream(
-                given, run, context=context, stream_mode=["updates", "custom"], durability="sync", subgraphs=True
+                given, config, context=context, stream_mode=["updates", "custom"], durability="sync", subgraphs=True
             )
             reported: dict[str, Step] = {}
             async for _, mode, update in stream:

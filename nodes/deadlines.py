@@ -10,23 +10,23 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from langgraph.config import get_config
-from langgraph.runtime import Runtime
+from langgraph.runtime import RunControl, Runtime
 
 from inference.errors import DeadlineError
 
 __all__ = ["within_deadlines"]
 
 _RUNS = 10_000
-_begun: OrderedDict[str, float] = OrderedDict()
-"""When this process first saw a run, by the run's id, on the monotonic clock; the latest ones."""
+_begun: OrderedDict[RunControl, float] = OrderedDict()
+"""When runs were first seen, on the monotonic clock; the latest ones. LangGraph makes a control for each run."""
 
 
 @asynccontextmanager
 async def within_deadlines(runtime: Runtime[Any]) -> AsyncIterator[None]:
     """Give up what is done in this block when the node's or the run's time is over.
 
-    A node's time is counted from its start. A run's is counted from its first call in this process, so that resuming a
-    run gives it the same time again; it needs the `run_id` that `ask`, `resume` and LangGraph's server give a run.
+    A node's time is counted from its start. A run's is counted from its first call, and resuming it gives it the same
+    time again.
 
     Raises:
         DeadlineError: It is over.
@@ -37,13 +37,11 @@ async def within_deadlines(runtime: Runtime[Any]) -> AsyncIterator[None]:
     if (seconds := runtime.context.node_timeout) is not None:
         spent = time.time() - info.node_first_attempt_time if info and info.node_first_attempt_time else 0.0
         limits.append((started + seconds - max(0.0, spent), "node", f"{seconds:g} s"))
-    run = str(info.run_id or "") if info else ""
-    if run:
-        begun = _begun.setdefault(run, started)
+    if runtime.control is not None and (seconds := runtime.context.run_timeout) is not None:
+        begun = _begun.setdefault(runtime.control, started)
         while len(_begun) > _RUNS:
             _begun.popitem(last=False)
-        if (seconds := runtime.context.run_timeout) is not None:
-            limits.append((begun + seconds, "run", f"{seconds:g} s"))
+        limits.append((begun + seconds, "run", f"{seconds:g} s"))
     if not limits:
         yield
         return

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,10 +23,11 @@ from hopgraph.cli import run_app
 from hopgraph.evaluation.folder import Lines
 from hopgraph.methods import load
 from hopgraph.run import ask, make_context, resume
-from inference.errors import StoreError
+from inference.errors import DeadlineError, StoreError
 from inference.settings import get_settings
+from nodes import deadlines
 from stores.checkpoints import only_here, open_checkpoints
-from tests.hopgraph.test_run import CONTEXTS, LINES, NODES, QUESTION, go_on, play, start, without_times
+from tests.hopgraph.test_run import CONTEXTS, HOPS, LINES, NODES, QUESTION, go_on, play, start, without_times
 from tests.scripted import Completion, Raw, Request
 
 
@@ -97,15 +99,17 @@ def test_an_outage_that_does_not_end_stops_the_run_which_is_resumed_by_what_it_s
 
 
 async def test_a_node_that_takes_too_long_stops_the_run_and_the_next_try_goes_on_from_there(model):
+    model(play)
+    await start("before")  # loads what the first call of a process loads
     slow = [60.0]
     server = model(lambda r: Completion(json.dumps(LINES[r.node]), delay=slow[0] if r.node == "adder" else 0))
     began = time.monotonic()
-    failed = await start("t", settings={"node_timeout": 4})
+    failed = await start("t", settings={"node_timeout": 8})
     assert time.monotonic() - began < 50
     assert (failed["status"], failed["answer"]) == ("failed", "")
     assert failed["error"] == {
         "kind": "deadline",
-        "message": "the node took longer than 4 s (in adder)",
+        "message": "the node took longer than 8 s (in adder)",
         "node": "adder",
     }
     assert failed["cost"]["calls"] == 2
@@ -120,20 +124,51 @@ async def test_pauses_between_tries_are_part_of_a_node_s_time(model):
     assert (await start("t", settings={"node_timeout": 0.7}))["error"]["kind"] == "deadline"
 
 
-async def test_a_run_that_takes_too_long_ends_in_several_goes_without_losing_a_call(model):
-    server = model(lambda r: Completion(json.dumps(LINES[r.node]), delay=0.8))
-    goes = 1
-    result = await start("t", settings={"run_timeout": 2.5})
+@pytest.fixture
+def clock(monkeypatch):
+    """Moves the time that deadlines are counted by."""
+    ahead = [0.0]
+    monkeypatch.setattr(
+        deadlines, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0], time=time.time)
+    )
+
+    def move(seconds):
+        ahead[0] += seconds
+
+    return move
+
+
+async def test_a_run_that_takes_too_long_ends_in_several_goes_without_losing_a_call(model, clock):
+    def slowly(request):
+        clock(250.0)
+        return LINES[request.node]
+
+    server = model(slowly)
+    result = await start("t", settings={"run_timeout": 600})
     assert result["error"]["kind"] == "deadline"
-    assert result["error"]["message"].startswith("the run took longer than 2.5 s")
-    while result["status"] == "failed":
-        goes += 1
-        calls = result["cost"]["calls"]
-        result = await go_on("t")
-        assert result["cost"]["calls"] > calls
-    assert 2 <= goes <= 6
+    assert result["error"]["message"].startswith("the run took longer than 600 s")
+    assert result["cost"]["calls"] == 3
+    result = await go_on("t")
     assert (result["answer"], result["cost"]["calls"]) == ("Paris", 6)
-    assert len(server.requests) <= 6 + goes - 1
+    assert server.nodes() == NODES
+
+
+async def test_the_run_of_a_graph_that_a_program_invokes_has_a_deadline_too(model, clock):
+    def slowly(request):
+        clock(250.0)
+        return HOPS[request.node]
+
+    server = model(slowly)
+    given = {"question": QUESTION, "contexts": CONTEXTS}
+    with pytest.raises(DeadlineError, match="the run took longer than 600 s"):
+        await load("hanrag").ainvoke(given, context={"run_timeout": 600})
+    # Its time is that of all its nodes, the subgraph's among them: router, refiner, and three judges side by side.
+    assert 3 <= len(server.requests) <= 5
+    # Another run has a time of its own, even with settings that are the same object.
+    context = make_context("prism", {"run_timeout": 100_000})
+    model(lambda r: clock(10_000.0) or LINES[r.node])
+    for _ in range(2):
+        assert (await load("prism").ainvoke(given, context=context))["answer"] == "Paris"
 
 
 async def test_deadlines_that_are_not_reached_change_nothing(model):
