@@ -108,6 +108,9 @@ class MiniLM:
                 batches.append([])
             batches[-1].append(position)
         result = np.empty((len(texts), 384), np.float32)
+        if len(batches) == 1:  # a query; threads would cost more than they bring
+            result[batches[0]] = _run(session, [encodings[i] for i in batches[0]])
+            return result
         with ThreadPoolExecutor(_cores()) as pool:
             runs = pool.map(lambda batch: _run(session, [encodings[i] for i in batch]), batches)
             for batch, vectors in zip(batches, runs, strict=True):

@@ -9,7 +9,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -22,9 +22,7 @@ from inference.slots import Slots
 from inference.structured import Token, well_formed
 
 if TYPE_CHECKING:
-    import httpx
-    from langchain_core.messages import AIMessage
-    from langchain_openai import ChatOpenAI
+    import aiohttp
     from tenacity import AsyncRetrying, RetryCallState
 
 __all__ = ["Endpoint", "Message", "Reply", "ResponseCache", "Schema", "ServerInfo", "get_endpoint"]
@@ -35,6 +33,8 @@ RETRIED_STATUS = frozenset({408, 409, 425, 429})
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
 """Seconds before the first further try, and at most before any."""
 CONNECT_TIMEOUT = 10.0
+_KEPT_ALIVE = 3.0
+"""Seconds that an idle connection is kept: less than the 5 s after which vLLM's server closes it."""
 _WORTH_SAYING = 1.0
 """Seconds of a pause that a person is told of."""
 _TEMPLATE_TOKENS = 32
@@ -130,6 +130,8 @@ class Endpoint:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _outage: bool = field(default=False, init=False)
     """It has been said that calls fail."""
+    _http: aiohttp.ClientSession | None = field(default=None, init=False, repr=False)
+    _sessions: AsyncGenerator[aiohttp.ClientSession, None] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not _is_url(self.url):
@@ -142,36 +144,49 @@ class Endpoint:
                 hint="temperature, max_tokens and seed are settings of a call: --set temperature=0.7",
             )
         self._slots = Slots(self.settings.llm_concurrency)
-        self._connect()
 
-    def _connect(self) -> None:
-        import httpx
-        from langchain_openai import ChatOpenAI
+    async def _client(self) -> aiohttp.ClientSession:
+        """The connections, which are closed when the event loop's asynchronous generators are: at its end."""
+        if self._http is None:
+            self._sessions = self._session()
+            self._http = await anext(self._sessions)
+        return self._http
 
+    async def _session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
+        import aiohttp
+
+        parts = urlsplit(self.url)
         key = self.settings.llm_api_key
-        limit = self.settings.llm_concurrency
-        timeout = httpx.Timeout(self.settings.llm_timeout, connect=min(CONNECT_TIMEOUT, self.settings.llm_timeout))
-        self._http = httpx.AsyncClient(
-            timeout=timeout,
-            follow_redirects=True,
-            # `_slots` bounds the calls in flight. The pool keeps the connections of cancelled calls for ever: with a
-            # bound of its own it would be full of them one day, and every call would wait for a place in it.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=limit + 4),
+        bearer = {"Authorization": f"Bearer {key.get_secret_value() if key else 'none'}"}
+        async with aiohttp.ClientSession(
+            # `_slots` bounds the calls in flight.
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_TIMEOUT, self.settings.llm_timeout)),
             # A proxy from the environment makes no sense for a server on this machine.
-            trust_env=urlsplit(self.url).hostname not in ("127.0.0.1", "localhost", "::1"),
-            headers={"Authorization": f"Bearer {key.get_secret_value()}"} if key else {},
-        )
-        self._chat: ChatOpenAI = ChatOpenAI(
-            model=self.model or "unnamed",
-            base_url=self.url,
-            api_key=key or _no_key(),
-            max_retries=0,
-            timeout=timeout,
-            openai_proxy=None,  # it can't be combined with a client of our own, and would be read from OPENAI_PROXY
-            http_async_client=self._http,
-            use_responses_api=False,
-            disable_streaming=True,
-        )
+            trust_env=parts.hostname not in ("127.0.0.1", "localhost", "::1"),
+            headers=bearer if parts.username is None else {},  # a name and password in the URL are sent instead
+            cookie_jar=aiohttp.DummyCookieJar(),
+        ) as session:
+            yield session
+
+    async def _get(self, url: str, seconds: float) -> Any:
+        """The JSON at a URL.
+
+        Raises:
+            _Refusal: The server answered with a status that is none of success.
+            ValueError: It is no JSON.
+            OSError, TimeoutError, aiohttp.ClientError: It did not answer.
+        """
+        async with asyncio.timeout(seconds), (await self._client()).get(url) as answer:
+            return await _json(answer)
+
+    async def _post(
+        self, url: str, body: Mapping[str, Any], seconds: float, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        """What a server answers to JSON; errors as `_get`."""
+        # The client's own time-outs start anew with every byte: a server that sends one now and then would never end.
+        async with asyncio.timeout(seconds), (await self._client()).post(url, json=body, headers=headers) as answer:
+            return await _json(answer)
 
     async def describe(self) -> ServerInfo:
         """Ask the server which models it has and how long their context is (asked once).
@@ -185,21 +200,20 @@ class Endpoint:
         return self._info
 
     async def _ask_server(self) -> ServerInfo:
-        import httpx
+        import aiohttp
 
         patience = min(30.0, self.settings.llm_timeout)
 
         async def ask() -> Any:
-            answer = await self._http.get(f"{self.url}/models", timeout=patience)
-            return answer.raise_for_status().json()["data"]
+            return (await self._get(f"{self.url}/models", patience))["data"]
 
         try:
             # A server that says so is waited for; where none answers, waiting would only delay the message.
-            data: Any = await self._retrying(lambda error: _status(error) is not None)(ask)
+            data: Any = await self._retrying(lambda error: isinstance(error, _Refusal))(ask)
             rows = [row for row in data if isinstance(row, dict)]
             models = tuple(str(row["id"]) for row in rows)
-        except httpx.HTTPError as error:
-            if self.model and _status(error) in (404, 405, 501):
+        except (_Refusal, OSError, aiohttp.ClientError) as error:
+            if self.model and isinstance(error, _Refusal) and error.status in (404, 405, 501):
                 return ServerInfo("other", (), None)  # chat completions are all that it has
             raise self._explain(error, patience) from None
         except (ValueError, KeyError, TypeError):
@@ -217,12 +231,11 @@ class Endpoint:
         return ServerInfo("other", models, None)
 
     async def _llama_context(self) -> int | None:
-        import httpx
+        import aiohttp
 
         try:
-            answer = await self._http.get(f"{self._root}/props", timeout=10.0)
-            return int(answer.json()["default_generation_settings"]["n_ctx"])
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return int((await self._get(f"{self._root}/props", 10.0))["default_generation_settings"]["n_ctx"])
+        except (_Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
             return None
 
     @property
@@ -269,7 +282,7 @@ class Endpoint:
 
     async def _count(self, messages: Sequence[Message]) -> int | None:
         """Prompt length in tokens, chat template included, by the tokenizer that vLLM and llama.cpp servers have."""
-        import httpx
+        import aiohttp
 
         is_llama = (await self.describe()).kind == "llama.cpp"
         place = f"{self.url}/chat/completions/input_tokens" if is_llama else f"{self._root}/tokenize"
@@ -277,8 +290,8 @@ class Endpoint:
         if switches := self.settings.llm_extra.get("chat_template_kwargs"):
             body["chat_template_kwargs"] = switches
         try:
-            answer = (await self._http.post(place, json=body, timeout=30.0)).json()
-        except (httpx.HTTPError, ValueError):
+            answer = await self._post(place, body, 30.0)
+        except (_Refusal, OSError, aiohttp.ClientError, ValueError):
             return None
         count = answer.get("input_tokens" if is_llama else "count") if isinstance(answer, dict) else None
         return count if isinstance(count, int) else None
@@ -331,8 +344,24 @@ class Endpoint:
 
     async def _request(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
         """One request with its retries."""
+        failed: Exception | None = None
+
+        async def attempt() -> Reply:
+            nonlocal failed
+            if failed is not None:
+                error, failed = failed, None
+                raise error
+            return await self._once(messages, model, request_id, body)
+
         try:
-            return await self._retrying()(self._once, messages, model, request_id, body)
+            try:
+                return await attempt()
+            except Exception as error:
+                if not _worth_retrying(error):
+                    raise
+                failed = error
+            # What counts tries is costly; nearly all calls do without. The first try is told to it as it went.
+            return await self._retrying()(attempt)
         except HopgraphError:
             raise
         except Exception as error:
@@ -359,17 +388,14 @@ class Endpoint:
     async def _once(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
         started = time.time()
         clock = time.perf_counter()
-        # The client's own time-out starts anew with every byte: a server that sends one now and then would never end.
-        async with asyncio.timeout(self.settings.llm_timeout):
-            message = await self._chat.ainvoke(
-                [(m.role, m.content) for m in messages],
-                model=model,
-                extra_headers={"X-Request-Id": request_id},
-                # In `extra_body` nothing is interpreted by the client: its structured-output path loses cut replies.
-                extra_body=body,
-            )
+        answer = await self._post(
+            f"{self.url}/chat/completions",
+            {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
+            self.settings.llm_timeout,
+            {"X-Request-Id": request_id},
+        )
         self._outage = False
-        return _reply(message, model, started, time.perf_counter() - clock)
+        return _reply(answer, model, started, time.perf_counter() - clock)
 
     async def _before_trying_again(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
@@ -383,22 +409,19 @@ class Endpoint:
         if self.locate is None:
             return
         url = await asyncio.to_thread(self.locate)
-        if url != self.url:
-            self.url = url
-            self._connect()
+        self.url = url
 
     def _explain(self, error: Exception, seconds: float | None = None) -> EndpointError:
-        import httpx
-        import openai
+        import aiohttp
 
-        if isinstance(error, TimeoutError | openai.APITimeoutError | httpx.TimeoutException):
+        if isinstance(error, TimeoutError):
             return EndpointError(
                 f"{self.shown} did not answer within {seconds or self.settings.llm_timeout:g} s",
                 hint="raise HOPGRAPH_LLM_TIMEOUT, or see whether the server is overloaded",
             )
-        if (status := _status(error)) is not None:
-            return self._refused(status, self._clean(_detail(error)))
-        if isinstance(error, openai.APIConnectionError | httpx.TransportError):
+        if isinstance(error, _Refusal):
+            return self._refused(error.status, self._clean(error.detail))
+        if isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
             cause = _root_cause(error)
             return EndpointError(
                 f"can't reach the model's server at {self.shown}: {type(cause).__name__}: {self._clean(cause)}",
@@ -434,7 +457,9 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        if self._sessions is not None:
+            await self._sessions.aclose()
+        self._http = self._sessions = None
 
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
@@ -492,32 +517,45 @@ def _is_url(url: str) -> bool:
         return False
 
 
-def _no_key() -> Any:
-    from pydantic import SecretStr
+class _Refusal(Exception):
+    """An answer with a status that is none of success."""
 
-    return SecretStr("none")
+    def __init__(self, status: int, detail: object, retry_after: str) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.detail = detail
+        """What the server says."""
+        self.retry_after = retry_after
+
+
+async def _json(answer: aiohttp.ClientResponse) -> Any:
+    """What an answer holds.
+
+    Raises:
+        _Refusal: Its status is none of success.
+        ValueError: It is no JSON.
+    """
+    text = (await answer.read()).decode(errors="replace")
+    if 200 <= answer.status < 300:
+        return json.loads(text)
+    try:
+        detail = _detail(json.loads(text))
+    except (ValueError, RecursionError):
+        detail = text or answer.reason
+    raise _Refusal(answer.status, detail, answer.headers.get("retry-after", ""))
 
 
 def _worth_retrying(error: BaseException) -> bool:
-    import httpx
-    import openai
+    import aiohttp
 
-    status = _status(error)
-    if status is not None:
-        return status in RETRIED_STATUS or status >= 500
-    return isinstance(error, TimeoutError | openai.APIConnectionError | httpx.TransportError)
-
-
-def _status(error: BaseException) -> int | None:
-    """HTTP status of a reply that refuses; None if the error is another one."""
-    response: httpx.Response | None = getattr(error, "response", None)
-    return None if response is None or response.is_success else response.status_code
+    if isinstance(error, _Refusal):
+        return error.status in RETRIED_STATUS or error.status >= 500
+    return isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError)
 
 
 def _retry_after(error: BaseException | None) -> float:
     """Seconds that the server asks to wait; it may give a date instead."""
-    response: httpx.Response | None = getattr(error, "response", None)
-    wanted = response.headers.get("retry-after", "") if response is not None else ""
+    wanted = error.retry_after if isinstance(error, _Refusal) else ""
     try:
         return float(wanted)
     except ValueError:
@@ -525,15 +563,13 @@ def _retry_after(error: BaseException | None) -> float:
         return mktime_tz(date) - time.time() if date else 0.0
 
 
-def _detail(error: Any) -> object:
-    """What a refusing server says."""
-    body = getattr(error, "body", None)
+def _detail(body: Any) -> object:
+    """What a refusing server says in JSON."""
     if isinstance(body, dict):
         inner = body.get("error", body)
-        message = inner.get("message") if isinstance(inner, dict) else inner
-        if message:
-            return message
-    return getattr(error, "message", "")
+        message = inner.get("message", body) if isinstance(inner, dict) else inner
+        return message or body
+    return body
 
 
 def _root_cause(error: BaseException) -> BaseException:
@@ -542,21 +578,30 @@ def _root_cause(error: BaseException) -> BaseException:
     return _root_cause(inner) if inner is not None and str(inner) else error
 
 
-def _reply(message: AIMessage, model: str, started: float, seconds: float) -> Reply:
-    content = message.content if isinstance(message.content, str) else str(message.text)
-    meta = message.response_metadata
-    usage: Mapping[str, Any] = message.usage_metadata or {}
+def _reply(answer: Any, model: str, started: float, seconds: float) -> Reply:
+    """A completion as a server gives it.
+
+    Raises:
+        TypeError, KeyError, IndexError: It is none.
+    """
+    choice = answer["choices"][0]
+    content = choice["message"].get("content")
+    usage = _mapping(answer.get("usage"))
     return Reply(
-        text=well_formed(_without_reasoning(content[:_LONGEST_REPLY])),
-        model=_name(meta.get("model_name")) or model,
-        prompt_tokens=_tokens_used(usage.get("input_tokens")),
-        completion_tokens=_tokens_used(usage.get("output_tokens")),
-        cached_tokens=_tokens_used((usage.get("input_token_details") or {}).get("cache_read")),
-        finish_reason=_name(meta.get("finish_reason")),
+        text=well_formed(_without_reasoning((content if isinstance(content, str) else "")[:_LONGEST_REPLY])),
+        model=_name(answer.get("model")) or model,
+        prompt_tokens=_tokens_used(usage.get("prompt_tokens")),
+        completion_tokens=_tokens_used(usage.get("completion_tokens")),
+        cached_tokens=_tokens_used(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        finish_reason=_name(choice.get("finish_reason")),
         started=started,
         seconds=seconds,
-        tokens=_tokens(meta.get("logprobs")),
+        tokens=_tokens(choice.get("logprobs")),
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _name(value: object) -> str:

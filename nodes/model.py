@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import re
+import sys
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -276,7 +277,8 @@ def _model_of(context: Context, role: Role) -> str | None:
 async def open_endpoint(model: str | None, role: Role = "llm") -> Endpoint:
     """The endpoint. Its client's imports, and the start of an embedded server, must not block the loop."""
     settings = get_settings()
-    await asyncio.to_thread(import_module, "langchain_openai")
+    if "aiohttp" not in sys.modules:
+        await asyncio.to_thread(import_module, "aiohttp")
     if settings.server(role).url is None:
         from inference.embedded import ensure_server
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import functools
 import hashlib
@@ -64,26 +63,18 @@ async def open_checkpoints(place: str | None = None) -> AsyncIterator[BaseCheckp
 
 @asynccontextmanager
 async def _sqlite(path: Path) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    import aiosqlite
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+    from stores.saver import OneThreadSaver
 
     try:
-        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-        connection = await aiosqlite.connect(path, timeout=30)
-    except (OSError, sqlite3.Error) as error:
+        saver = await OneThreadSaver.opened(path)
+    except OSError as error:
         raise StoreError(f"checkpoints in {path}: {error}", hint="is the folder writable?") from None
+    except sqlite3.Error as error:
+        raise _sqlite_error(path, error) from None
     try:
-        saver = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
-        try:
-            await saver.setup()
-            # WAL with NORMAL survives a killed process; only a power cut can lose the last commits.
-            await connection.execute("PRAGMA synchronous=NORMAL")
-        except sqlite3.Error as error:
-            raise _sqlite_error(path, error) from None
         yield _speaking(saver, functools.partial(_sqlite_error, path), _absolute(path))
     finally:
-        await connection.close()
+        await saver.aclose()
 
 
 @asynccontextmanager
@@ -97,7 +88,8 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
         raise InputError(
             "HOPGRAPH_CHECKPOINTS: Postgres needs its extra", hint="pip install 'hopgraph[postgres]'"
         ) from None
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    from stores.saver import PackingSerializer
 
     malformed = InputError(
         "HOPGRAPH_CHECKPOINTS: malformed postgresql:// URL", hint="percent-encode special characters in the password"
@@ -112,7 +104,7 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
             # A pool only says that it could not connect; a connection says why.
             await (await psycopg.AsyncConnection.connect(url, connect_timeout=10)).close()
             await pool.open(wait=True, timeout=10)
-            saver = AsyncPostgresSaver(pool, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+            saver = AsyncPostgresSaver(pool, serde=PackingSerializer())
             await saver.setup()
         except psycopg.ProgrammingError:
             raise malformed from None  # what it says may hold the password
@@ -140,7 +132,7 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
 
     Ids of checkpoints are in the order of time, so that the latest one of a thread says when it was last worked on.
     """
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+    from stores.saver import OneThreadSaver
 
     newest = (
         "SELECT thread_id, metadata FROM checkpoints JOIN (SELECT thread_id AS kept, MAX(checkpoint_id) AS latest "
@@ -148,11 +140,10 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
         "ON thread_id = kept AND checkpoint_id = latest WHERE checkpoint_ns = '' ORDER BY latest DESC"
     )
     count = "SELECT COUNT(DISTINCT thread_id) AS threads FROM checkpoints"
-    if isinstance(saver, AsyncSqliteSaver):
-        async with saver.conn.execute(newest.format("?"), (limit,)) as cursor:
-            rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in await cursor.fetchall()]
-        async with saver.conn.execute(count) as cursor:
-            (total,) = await cursor.fetchone() or (0,)
+    if isinstance(saver, OneThreadSaver):
+        found = await saver.hop(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
+        rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]
+        (total,) = await saver.hop(lambda: saver.conn.execute(count).fetchone())
     else:
         async with cast("Any", saver)._cursor() as cursor:
             await cursor.execute(newest.format("%s"), (limit,))
@@ -203,10 +194,8 @@ def _one_line(error: Exception) -> str:
 
 def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
     """Have a checkpointer's own errors, and those of reading what it holds, raised as errors a person can act on."""
-    import ormsgpack
-
-    known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ormsgpack.MsgpackDecodeError, NotImplementedError)
-    known += (UnicodeDecodeError,)
+    # Damaged bytes are a ValueError to each of msgpack, JSON, UTF-8 and zlib.
+    known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ValueError, NotImplementedError)
     if place.partition("://")[0] in _POSTGRES:
         import psycopg
         from psycopg_pool import PoolTimeout

@@ -39,7 +39,7 @@ LONGEST_REPLY = 0.06
 """Seconds that the model takes for a reply at most."""
 LATEST_COMMIT = 2.0
 """Seconds in which an answered call is on disk, unless the machine is starved."""
-PRELOADED = ["hopgraph.run", "langchain_openai", "chromadb", "bm25s", "spacy", "onnxruntime", "tests.small"]
+PRELOADED = ["hopgraph.run", "aiohttp", "chromadb", "bm25s", "spacy", "onnxruntime", "tests.small"]
 
 
 @dataclass

@@ -22,6 +22,7 @@ class Request:
     id: str
     body: dict[str, Any]
     headers: dict[str, str]
+    """Names in lower case."""
     started: float
     finished: bool = False
     ended: float = 0.0
@@ -127,7 +128,8 @@ class ScriptedModel:
                     reply = Raw(body=json.dumps({"count": len(text.split())})) if outer.tokenize else Raw(404, "{}")
                     self.send(reply)
                     return
-                request = Request(self.headers.get("x-request-id", ""), body, dict(self.headers), time.time())
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                request = Request(headers.get("x-request-id", ""), body, headers, time.time())
                 with outer.lock:
                     outer.requests.append(request)
                     outer._in_flight += 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
-PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")
+PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ __all__ = [
 ORACLE = " (oracle)"
 """End of the name of a variant that is shown gold, wherever it stands."""
 REPAIR = "shared/repair"
-PACKAGES = ("hopgraph", "langgraph", "langchain-core", "langchain-openai", "chromadb", "bm25s", "numpy")
+PACKAGES = ("hopgraph", "langgraph", "langchain-core", "chromadb", "bm25s", "numpy")
 
 
 @dataclass(frozen=True)

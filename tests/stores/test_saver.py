@@ -1,0 +1,103 @@
+"""How checkpoints are kept: packed, whatever is cancelled, and readable as they were written before."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import zlib
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+import stores.saver
+from inference.errors import StoreError
+from stores.checkpoints import open_checkpoints
+from stores.saver import PackingSerializer
+
+CONFIG = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+LARGE = [{"id": f"root/{number}", "question": "Who directed it?"} for number in range(200)]
+
+
+def checkpoint(value):
+    return empty_checkpoint() | {"channel_values": {"rows": value}}
+
+
+@pytest.mark.parametrize("value", [LARGE, [], b"\0\1", "é" * 1000, None, {"a": [1, 2.5, True, ("x", 1)]}])
+def test_what_is_written_is_read(value):
+    serde = PackingSerializer()
+    plain = JsonPlusSerializer()
+    assert serde.loads_typed(serde.dumps_typed(value)) == plain.loads_typed(plain.dumps_typed(value))
+
+
+def test_large_values_are_packed_and_small_ones_are_left_alone():
+    serde, plain = PackingSerializer(), JsonPlusSerializer()
+    kind, packed = serde.dumps_typed(LARGE)
+    assert kind == "msgpack+zlib"
+    assert len(packed) < len(plain.dumps_typed(LARGE)[1]) / 5
+    assert serde.dumps_typed([1]) == plain.dumps_typed([1])
+
+
+def test_what_was_written_without_packing_is_read():
+    assert PackingSerializer().loads_typed(JsonPlusSerializer().dumps_typed(LARGE)) == LARGE
+
+
+def test_packed_bytes_that_are_damaged_cut_or_absurdly_long_are_refused(monkeypatch):
+    serde = PackingSerializer()
+    kind, packed = serde.dumps_typed(LARGE)
+    for wrong in (packed[:-9], packed[:40] + b"xxxx" + packed[44:], b""):
+        with pytest.raises(ValueError, match=r"."):
+            serde.loads_typed((kind, wrong))
+    monkeypatch.setattr(stores.saver, "_LONGEST", 1000)
+    with pytest.raises(ValueError, match="too long"):
+        serde.loads_typed((kind, zlib.compress(b"\0" * 100_000)))
+
+
+async def test_a_damaged_packed_checkpoint_is_a_clear_error(home):
+    async with open_checkpoints() as saver:
+        await saver.aput(CONFIG, checkpoint(LARGE), {}, {})
+    with sqlite3.connect(home / "checkpoints.sqlite") as connection:
+        connection.execute("UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 50)")
+    connection.close()
+    async with open_checkpoints() as saver:
+        with pytest.raises(StoreError, match=r"checkpoints\.sqlite"):
+            await saver.aget_tuple(CONFIG)
+
+
+async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home):
+    """A finished model call must be kept, though the run is stopped that very moment."""
+    busy, go_on = threading.Event(), threading.Event()
+    async with open_checkpoints() as saver:
+
+        def hold():
+            busy.set()
+            go_on.wait(30)
+
+        holding = asyncio.create_task(saver.hop(hold))  # type: ignore[attr-defined]
+        await asyncio.to_thread(busy.wait, 30)
+        writing = asyncio.create_task(saver.aput(CONFIG, checkpoint([1]), {}, {}))
+        await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        go_on.set()
+        await holding
+    async with open_checkpoints() as saver:
+        found = await saver.aget_tuple(CONFIG)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"rows": [1]}
+
+
+async def test_checkpoints_are_listed_newest_first_and_deleted_with_their_thread(home):
+    async with open_checkpoints() as saver:
+        config = CONFIG
+        for number in range(3):
+            config = await saver.aput(config, checkpoint(number), {"step": number}, {})
+        await saver.aput_writes(config, [("rows", 9)], "task")
+        found = [row async for row in saver.alist(CONFIG)]
+        assert [row.checkpoint["channel_values"]["rows"] for row in found] == [2, 1, 0]
+        assert found[0].pending_writes == [("task", "rows", 9)]
+        assert len([row async for row in saver.alist(CONFIG, limit=2)]) == 2
+        await saver.adelete_thread("t")
+        assert await saver.aget_tuple(CONFIG) is None
