@@ -17,7 +17,7 @@ from stores.passages import Passage
 if TYPE_CHECKING:
     from stores.index import Index
 
-__all__ = ["fetch", "find", "index_ref", "interleave", "open_run_index", "reference"]
+__all__ = ["fetch", "find", "index_ref", "interleave", "open_run_index", "reference", "sentence_starts"]
 
 PREVIEW = 120
 
@@ -97,6 +97,16 @@ async def fetch(state: Any, ids: Iterable[str]) -> list[Passage]:
         return [found[key] for key in wanted]
 
     return await asyncio.to_thread(get)
+
+
+def sentence_starts(index: str, ids: Iterable[str]) -> dict[str, int]:
+    """Where passages' sentences begin in the articles they were cut from; see `Index.starts`."""
+    from stores.index import open_index
+
+    try:
+        return open_index(index).starts([key for key in dict.fromkeys(ids) if not key.startswith(PREFIX)])
+    except StoreError:
+        return {}
 
 
 def find(index: str | None, ids: Iterable[str]) -> dict[str, Passage]:

@@ -80,7 +80,7 @@ def prompt_names() -> list[str]:
     return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.glob("*/*.md"))
 
 
-def load_prompt(name: str, override: str | None = None) -> Prompt:
+def load_prompt(name: str, override: str | None = None, origin: str = "") -> Prompt:
     """The prompt `name`: from `override` if given, else from the overlay folder, else from the project.
 
     Files are looked at anew each time, so that a running process takes edits up.
@@ -88,13 +88,14 @@ def load_prompt(name: str, override: str | None = None) -> Prompt:
     Args:
         name: `<method>/<role>`, such as `prism/selector`.
         override: Text of a call's context that takes the prompt's place.
+        origin: What messages call that text. Default: the field `prompt_<role>`.
 
     Raises:
         InputError: No such prompt, or its file is malformed; the message names the file and the line.
     """
     shipped = _shipped(name)
     if override is not None:
-        return parse_override(name, override, f"prompt_{name.partition('/')[2]}")
+        return parse_override(name, override, origin or f"prompt_{name.partition('/')[2]}")
     folder = get_settings().prompts
     if folder is None:
         return shipped

@@ -107,6 +107,10 @@ class Index:
             )
         return [found[passage_id] for passage_id in ids]
 
+    def starts(self, ids: Sequence[str]) -> dict[str, int]:
+        """Where the sentences of passages are in the articles they were cut from: the first one's number, from 0."""
+        return self._records.starts(ids)
+
     def passages(self) -> Iterator[list[Passage]]:
         """All passages in the order in which they were indexed, some hundred at a time."""
         return self._records.chunks()

@@ -85,6 +85,19 @@ class Records:
         """Those of the ids that passages were cut from."""
         return {str(row[0]) for row in self._select("DISTINCT source", "source", ids)}
 
+    def starts(self, ids: Sequence[str]) -> dict[str, int]:
+        """Of those of the ids that exist: how many sentences of its article come before the passage's first one."""
+        starts: dict[str, int] = {}
+        read: dict[tuple[str, str], int] = {}
+        sources = dict.fromkeys(passage.source for passage in self.named(ids).values())
+        rows = sorted(self._select("row, id, source, sentences", "source", list(sources)))
+        for _, passage_id, source, sentences in rows:
+            # Articles of one file have its name as their source; the id of a part starts with its article's.
+            article = (str(source), str(passage_id).rpartition("#")[0] or str(passage_id))
+            starts[str(passage_id)] = read.get(article, 0)
+            read[article] = starts[str(passage_id)] + len(json.loads(sentences))
+        return {passage_id: starts[passage_id] for passage_id in ids if passage_id in starts}
+
     def hash(self) -> str:
         """SHA-256 of all passages in row order."""
         digest = hashlib.sha256()

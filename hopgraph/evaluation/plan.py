@@ -225,8 +225,9 @@ def prompt_hashes(context: Context) -> dict[str, str]:
     Raises:
         InputError: One is malformed.
     """
-    names = [*context.prompts().values(), REPAIR]
-    return {name: load_prompt(name, context.prompt_override(name)).hash for name in sorted(set(names))}
+    overrides = {name: (text, field) for field, name in context.prompts().items() if (text := getattr(context, field))}
+    names = sorted({*context.prompts().values(), REPAIR})
+    return {name: load_prompt(name, *overrides.get(name, ())).hash for name in names}
 
 
 def versions() -> dict[str, str]:

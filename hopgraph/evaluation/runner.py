@@ -16,7 +16,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder, differences
 from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, versions
-from hopgraph.evaluation.scoring import Record, Scored, record_of, score
+from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
 from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
@@ -346,12 +346,15 @@ class _Runner:
         return await failed(thread, context, self._saver, question.id, question.question, error)
 
     def _score(self, job: Job, result: Result) -> Scored:
-        from nodes.passages import find
+        from nodes.passages import find, sentence_starts
 
         index = None if self._identity["contexts"] else job.variant.context.index
         has_gold = job.question.gold_ids or job.question.gold_titles
         passages = find(index, {*result["retrieved"], *result["evidence"]}) if has_gold else {}
-        scores = score(result, job.question, passages, by_id=self._identity["gold"] == "ids")
+        starts = {}
+        if index and job.question.gold_sentences:
+            starts = sentence_starts(index, [key for key, _ in named_sentences(result)])
+        scores = score(result, job.question, passages, by_id=self._identity["gold"] == "ids", starts=starts)
         return Scored(**result, variant=job.variant.name, answers=list(job.question.answers), metrics=scores)
 
     def _give_up(self, result: Result) -> None:

@@ -12,9 +12,21 @@ from hopgraph.evaluation import metrics
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.statistics import Comparison, Estimate, compare, estimate
 from hopgraph.results import Result
+from nodes.state import SentenceRef
 from stores.passages import Passage
 
-__all__ = ["COSTS", "Price", "Record", "Scored", "Summary", "Variant", "record_of", "score", "summarise"]
+__all__ = [
+    "COSTS",
+    "Price",
+    "Record",
+    "Scored",
+    "Summary",
+    "Variant",
+    "named_sentences",
+    "record_of",
+    "score",
+    "summarise",
+]
 
 COSTS = (
     "calls", "repairs", "cached_calls", "prompt_tokens", "completion_tokens", "tokens", "searches", "steps", "chain",
@@ -116,7 +128,12 @@ class Summary(TypedDict):
 
 
 def score(
-    result: Result, question: Question, passages: Mapping[str, Passage], *, by_id: bool = True
+    result: Result,
+    question: Question,
+    passages: Mapping[str, Passage],
+    *,
+    by_id: bool = True,
+    starts: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
     """Metrics of one result: those for which the question has gold. All are 0 to 1.
 
@@ -132,6 +149,7 @@ def score(
         question: Its question.
         passages: The passages it mentions, by id; a cut one counts as its article.
         by_id: Compare passages by id where the question's gold ids are known; else by title.
+        starts: Where the sentences of cut passages begin in their articles, by passage id; gold counts in articles.
     """
     scores: dict[str, float] = {}
     prediction = result["answer"] if result["status"] == "answered" else ""
@@ -148,10 +166,12 @@ def score(
         }
     if question.entities:
         scores["entity_accuracy"] = metrics.entity_accuracy(prediction, question.entities)
-    return scores | _retrieval(result, question, passages, by_id=by_id)
+    return scores | _retrieval(result, question, passages, by_id, starts or {})
 
 
-def _retrieval(result: Result, question: Question, passages: Mapping[str, Passage], *, by_id: bool) -> dict[str, float]:
+def _retrieval(
+    result: Result, question: Question, passages: Mapping[str, Passage], by_id: bool, starts: Mapping[str, int]
+) -> dict[str, float]:
     gold_ids = set(question.gold_ids) if by_id else set()
     gold = gold_ids or {metrics.normalise_title(title) for title in question.gold_titles}
     if not gold:
@@ -167,13 +187,22 @@ def _retrieval(result: Result, question: Question, passages: Mapping[str, Passag
     scores = {f"passage_{name}": float(value) for name, value in kept.items()}  # type: ignore[arg-type]
     scores["retrieved_recall"] = metrics.overlap(retrieved, gold)["recall"]
     scores["all_gold_retrieved"] = metrics.all_retrieved(retrieved, gold)
-    sentences = next((step["sentences"] for step in reversed(result["trajectory"]) if step["sentences"]), [])
+    sentences = named_sentences(result)
     if question.gold_sentences and sentences:
         right = {(metrics.normalise_title(title), at) for title, at in question.gold_sentences}
-        named = {(metrics.normalise_title(passages[key].title), at) for key, at in sentences if key in passages}
+        named = {
+            (metrics.normalise_title(passages[key].title), starts.get(key, 0) + at)
+            for key, at in sentences
+            if key in passages
+        }
         facts = metrics.overlap(named, right)
         scores |= {f"fact_{name}": float(value) for name, value in facts.items()}  # type: ignore[arg-type]
     return scores
+
+
+def named_sentences(result: Result) -> list[SentenceRef]:
+    """The sentences that a method's evidence comes down to; none where it names passages alone."""
+    return next((step["sentences"] for step in reversed(result["trajectory"]) if step["sentences"]), [])
 
 
 def record_of(line: Mapping[str, Any]) -> Record:

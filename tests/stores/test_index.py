@@ -120,6 +120,26 @@ def test_a_long_article_is_cut_and_its_parts_name_it(encoder):
     assert {p.source for p in index.get([hit.id for hit in index.search("sentence number 77", 2)])} == {"art"}
 
 
+def test_sentences_of_parts_are_numbered_in_their_article(encoder):
+    """Articles of one file have a source in common, and each has its own count."""
+    articles = [
+        Passage(f"a{number}", "Rivers", " ".join(sentences), tuple(sentences), source="rivers.pdf")
+        for number, sentences in enumerate([f"River {i} of {n} is {'very ' * 8}long." for i in range(60)] for n in "AB")
+    ]
+    build_index("articles", [*articles, Passage("short", "Short", "One sentence.")])
+    opened = open_index("articles")
+    parts = [part for chunk in opened.passages() for part in chunk]
+    starts = opened.starts([part.id for part in parts] + ["unknown"])
+    assert starts.keys() == {part.id for part in parts}
+    for article in articles:
+        own = [part for part in parts if part.id.startswith(f"{article.id}#")]
+        assert len(own) > 2
+        for part in own:
+            start = starts[part.id]
+            assert article.sentences[start : start + len(part.sentences)] == part.sentences
+    assert starts["short"] == 0
+
+
 def test_threads_share_an_index(index):
     queries = [f"{word} number {i}" for i, word in enumerate(WORDS)] * 8
     alone = index.search_many(queries, 5)

@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 from hopgraph.evaluation import runner
+from hopgraph.evaluation.plan import prompt_hashes
+from hopgraph.run import make_context
+from inference.errors import InputError
 from inference.settings import get_settings
 from tests.hopgraph.evaluation.conftest import LINES, NODES, comparable, results, row
 from tests.scripted import Completion, Raw
@@ -199,6 +202,12 @@ def test_another_setting_is_another_run(evaluate, model, questions, more, said):
     code, _, err = evaluate(*words, *more)
     assert code == 2
     assert said in err
+
+
+def test_a_malformed_prompt_of_a_setting_is_named_by_its_field():
+    context = make_context("adaptive_rag", {"prompt_multi_step": "Answer {{nonsense}}"})
+    with pytest.raises(InputError, match="prompt_multi_step:1: unknown variable"):
+        prompt_hashes(context)
 
 
 def test_an_edited_prompt_is_another_run_and_put_back_it_is_the_same(

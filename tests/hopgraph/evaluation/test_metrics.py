@@ -113,6 +113,14 @@ def test_gold_may_be_titles_alone():
     assert found["all_gold_retrieved"] == 0.0
 
 
+def test_sentences_of_a_cut_article_are_counted_in_the_article():
+    question = Question("q", "Who?", ("Paris",), gold_titles=("Ann Lee",), gold_sentences=(("Ann Lee", 3),))
+    trajectory = [step("root/merger", "aggregate", "merger", sentences=[("lee#2", 1), ("lee#1", 1)])]
+    found = score(result(trajectory=trajectory), question, PASSAGES, starts={"lee#1": 0, "lee#2": 2})
+    assert found["fact_recall"] == 1.0
+    assert found["fact_precision"] == 0.5
+
+
 def test_facts_are_sentences():
     question = Question("q", "Who?", ("Paris",), gold_titles=("X",), gold_sentences=(("X", 0), ("Ann Lee", 2)))
     trajectory = [step("root/merger", "aggregate", "merger", sentences=[("film", 0), ("film", 1), ("lee#1", 0)])]
