@@ -32,6 +32,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from inference.errors import HopgraphError, InputError
 from inference.settings import get_settings
 from nodes.model import MODEL_CALL
+from nodes.tracers import FAILED_TRY
 from stores.checkpoints import without_password
 
 if TYPE_CHECKING:
@@ -188,16 +189,10 @@ class Spans(BaseCallbackHandler):
             _failed(span, error)
             span.end()
 
-    def on_chat_model_start(self, serialized: dict[str, Any], messages: list[list[Any]], **kwargs: Any) -> None:
-        """One try of a model call: it has no span of its own."""
-
-    def on_llm_error(
-        self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
-    ) -> None:
-        """A try has failed; another one may follow."""
-        if (span := self._around(parent_run_id)) is not None:
-            status = getattr(error, "status_code", None)
-            span.add_event("failed try", _known({"error.type": str(status or type(error).__name__)}))
+    def on_custom_event(self, name: str, data: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A try of a model call has failed; another one may follow."""
+        if name == FAILED_TRY and (span := self._around(run_id)) is not None:
+            span.add_event(name, _known(data))
 
     def on_retriever_start(
         self,

@@ -9,7 +9,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -307,6 +307,7 @@ class Endpoint:
         seed: int | None = None,
         top_logprobs: int | None = None,
         cache: ResponseCache | None = None,
+        on_failure: Callable[[Exception], Awaitable[None]] | None = None,
     ) -> Reply:
         """Ask for one completion.
 
@@ -319,6 +320,7 @@ class Endpoint:
             seed: For servers that sample reproducibly.
             top_logprobs: Return log-probabilities of the tokens, with this many alternatives (0: none of them).
             cache: Look here first, and store the reply here.
+            on_failure: Called with the error of each try that fails, whether or not another one follows.
 
         Raises:
             EndpointError: The server can't be reached, refuses, or answers with something else; after the retries.
@@ -337,12 +339,19 @@ class Endpoint:
         if cache is not None and (known := _unpack(await cache.get(key))) is not None:
             return known
         async with self._slots:
-            reply = await self._request(messages, model, request_id, body)
+            reply = await self._request(messages, model, request_id, body, on_failure)
         if cache is not None and reply.finish_reason not in _UNFINISHED:
             await cache.put(key, _pack(reply))
         return reply
 
-    async def _request(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
+    async def _request(
+        self,
+        messages: Sequence[Message],
+        model: str,
+        request_id: str,
+        body: dict[str, Any],
+        on_failure: Callable[[Exception], Awaitable[None]] | None,
+    ) -> Reply:
         """One request with its retries."""
         failed: Exception | None = None
 
@@ -351,7 +360,12 @@ class Endpoint:
             if failed is not None:
                 error, failed = failed, None
                 raise error
-            return await self._once(messages, model, request_id, body)
+            try:
+                return await self._once(messages, model, request_id, body)
+            except Exception as error:
+                if on_failure is not None:
+                    await on_failure(error)
+                raise
 
         try:
             try:

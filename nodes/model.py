@@ -33,6 +33,7 @@ from nodes.context import Context
 from nodes.deadlines import within_deadlines
 from nodes.events import RepliedEvent, tell
 from nodes.rendering import quoted
+from nodes.tracers import traced_failure
 from prompts.loader import Prompt, load_prompt
 
 __all__ = [
@@ -352,6 +353,7 @@ async def _send(request: _Request) -> _Raw:
         seed=request.context.seed,
         top_logprobs=(_ALTERNATIVES if request.binary else 0) if request.score else None,
         cache=await _cache(),
+        on_failure=traced_failure,
     )
     if request.score and reply.text and not reply.tokens:
         raise EndpointError(

@@ -1,4 +1,5 @@
-"""Searches as tracers see them: whoever listens to LangChain's callbacks is told of each as of a retriever's run."""
+"""What LangGraph does not tell tracers by itself: whoever listens to LangChain's callbacks is told of searches, as of a
+retriever's runs, and of tries of a model call that failed."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from langgraph.config import get_config
 
 from nodes.state import PairRef, PassageRef
 
-__all__ = ["Hits", "traced_searches"]
+__all__ = ["FAILED_TRY", "Hits", "traced_failure", "traced_searches"]
 
+FAILED_TRY = "failed try"
 Hits = Sequence[PassageRef | PairRef]
 
 
@@ -61,3 +63,11 @@ async def traced_searches(
             Document(page_content=ref["preview"], id=ref["id"], metadata={"score": ref["score"]}) for ref in hits
         ]
         await run.on_retriever_end(documents)
+
+
+async def traced_failure(error: Exception) -> None:
+    """Tell tracers, in the model call that is running, that a try has failed; another one may follow."""
+    manager: Any = get_config().get("callbacks")
+    if getattr(manager, "handlers", None) and manager.parent_run_id is not None:
+        kind = str(getattr(error, "status", None) or type(error).__name__)
+        await manager.on_custom_event(FAILED_TRY, {"error.type": kind}, run_id=manager.parent_run_id)
