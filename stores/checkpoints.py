@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import functools
 import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -239,28 +240,27 @@ def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: s
 
 
 @asynccontextmanager
-async def only_here(saver: BaseCheckpointSaver[str], thread: str) -> AsyncIterator[None]:
+async def only_here(store: BaseCheckpointSaver[str] | str, thread: str) -> AsyncIterator[None]:
     """Hold a thread for as long as it is run: two that ran it at the same time would make the same calls twice.
 
     The lock is the operating system's: it ends with the process, however that ends. It reaches all processes of this
     machine with the same HOPGRAPH_HOME; where that can't be written, there is none.
 
+    Args:
+        store: What `open_checkpoints` gave, or the place that it was given.
+        thread: The thread's id.
+
     Raises:
         StoreError: Somebody else is running it.
     """
-    place = getattr(saver, "place", "")
+    place = await asyncio.to_thread(_name_of, store) if isinstance(store, str) else getattr(store, "place", "")
     if not place:
         yield
         return
     name = hashlib.sha256(f"{place}\0{thread}".encode()).hexdigest()[:32]
-    with _locked(get_settings().home / "running" / f"{name}.lock", thread):
-        yield
-
-
-@contextmanager
-def _locked(path: Path, thread: str) -> Iterator[None]:
+    path = get_settings().home / "running" / f"{name}.lock"
     try:
-        handle = _take(path)
+        handle = await asyncio.to_thread(_take, path)
     except BlockingIOError:
         raise StoreError(
             f"thread {thread} is being run by another process",
@@ -272,8 +272,12 @@ def _locked(path: Path, thread: str) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        handle.close()
+        await asyncio.to_thread(_give, path, handle)
+
+
+def _name_of(place: str) -> str:
+    """The name by which locks know a place."""
+    return without_password(place) if urlsplit(place).scheme in _POSTGRES else _absolute(Path(place))
 
 
 def _take(path: Path) -> IO[bytes]:
@@ -289,3 +293,8 @@ def _take(path: Path) -> IO[bytes]:
             handle.close()
             raise
         handle.close()
+
+
+def _give(path: Path, handle: IO[bytes]) -> None:
+    path.unlink(missing_ok=True)
+    handle.close()

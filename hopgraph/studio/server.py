@@ -60,7 +60,8 @@ class Plan:
 def graphs() -> dict[str, dict[str, str]]:
     """Every method and reader, as langgraph.json would list it."""
     return {
-        name: {"path": f"graphs.{name}:builder", "description": about} for name, about in (METHODS | READERS).items()
+        name: {"path": f"hopgraph.studio.graphs:{name}", "description": about}
+        for name, about in (METHODS | READERS).items()
     }
 
 

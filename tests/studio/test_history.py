@@ -14,8 +14,9 @@ import pytest
 
 from hopgraph.cli.studio import state_folder
 from hopgraph.run import ask, make_context, read_thread, resume
+from inference.errors import StoreError
 from inference.settings import get_settings
-from stores.checkpoints import open_checkpoints
+from stores.checkpoints import only_here, open_checkpoints
 from tests.graphs import test_parrag
 from tests.scripted import ScriptedModel, plausible
 from tests.studio.conftest import QUESTION, ROOT, start_studio
@@ -125,6 +126,51 @@ def test_a_run_is_cancelled_and_goes_on_later(studio, script):
     client.runs.join(thread, run["run_id"])
     assert client.threads.get_state(thread)["values"]["status"] == "answered"
     assert [request.node for request in model.requests[before:]].count("analyzer") == 1
+
+
+def test_a_thread_is_run_by_the_server_or_by_a_command_but_not_by_both(studio, here, script):
+    client = studio.client
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(request):
+        if request.node == "selector":
+            reached.set()
+            go_on.wait(60)
+        return plausible(request)
+
+    model = script(slow)
+    thread = client.threads.create(graph_id="prism")["thread_id"]
+    run = client.runs.create(thread, "prism", input={"question": QUESTION}, context=HERE)
+    assert reached.wait(60)
+    before = len(model.requests)
+
+    async def go_on_here():
+        async with open_checkpoints() as saver:
+            return await resume(thread, saver)
+
+    with pytest.raises(StoreError, match=f"thread {thread} is being run by another process"):
+        asyncio.run(go_on_here())
+    assert len(model.requests) == before
+    assert client.threads.get_state(thread)["next"] == ["selector"]  # looking is free
+    go_on.set()
+    client.runs.join(thread, run["run_id"])
+    assert client.threads.get_state(thread)["values"]["status"] == "answered"
+
+    async def hold():
+        async with open_checkpoints() as saver, only_here(saver, thread):
+            return await asyncio.to_thread(run_there)
+
+    def run_there():
+        again = client.runs.create(thread, "prism", input={"question": QUESTION}, context=HERE)
+        client.runs.join(thread, again["run_id"])
+        return client.runs.get(thread, again["run_id"])["status"], client.threads.get(thread)["error"]["message"]
+
+    status, message = asyncio.run(hold())
+    assert status == "error"
+    assert "is being run by another process" in message
+    again = client.runs.create(thread, "prism", input={"question": QUESTION}, context=HERE)
+    client.runs.join(thread, again["run_id"])
+    assert client.runs.get(thread, again["run_id"])["status"] == "success"
 
 
 def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flight_alone(house, tmp_path):

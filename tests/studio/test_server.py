@@ -142,6 +142,7 @@ def test_a_finished_run_is_forked_from_any_of_its_checkpoints(studio, graph):
     ("wrong", "named"),
     [
         ({"top_k": 0}, "top_k"),
+        ({"topk": 3}, "topk: no such setting"),
         ({"order": "x"}, "order"),
         ({"ablate": ["x"]}, "ablate"),
         ({"prompt_selector": "without variables"}, "prompt_selector"),

@@ -1,0 +1,62 @@
+"""The graphs as `hopgraph studio` serves them: a run holds its thread, and a setting that is not one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+from langgraph_sdk.runtime import ServerRuntime
+
+from hopgraph.methods import METHODS, READERS, context_class, load
+from hopgraph.run import make_context
+from stores.checkpoints import checkpoint_place, only_here
+
+__all__ = [*METHODS, *READERS]
+
+_SERVERS_OWN = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "cron_id"})
+"""What may be among the settings of one who gives them as LangGraph's `configurable`."""
+Graph = Callable[[RunnableConfig, ServerRuntime[Any]], AbstractAsyncContextManager[CompiledStateGraph[Any, Any, Any]]]
+
+
+def _served(name: str) -> Graph:
+    """What the server calls for each use of a graph; for a run, it leaves the context when that ends."""
+    context_class(name)  # imports it before the server's loop runs
+
+    @asynccontextmanager
+    async def graph(
+        config: RunnableConfig, runtime: ServerRuntime[Any]
+    ) -> AsyncIterator[CompiledStateGraph[Any, Any, Any]]:
+        run = runtime.execution_runtime
+        if run is None:
+            yield load(name)
+            return
+        _check(name, run.context)
+        thread = config.get("configurable", {}).get("thread_id")
+        if thread is None:
+            yield load(name)
+            return
+        async with only_here(checkpoint_place(), str(thread)):
+            yield load(name)
+
+    return graph
+
+
+def _check(name: str, context: object) -> None:
+    """See that settings are right before anything is run: the server drops those that it does not know.
+
+    Raises:
+        InputError: One is not; the message names it.
+    """
+    if isinstance(context, Mapping):
+        own = {
+            key: value
+            for key, value in context.items()
+            if key not in _SERVERS_OWN and not key.startswith(("__", "langgraph_"))
+        }
+        make_context(name, own)
+
+
+globals().update({name: _served(name) for name in (*METHODS, *READERS)})
