@@ -25,7 +25,7 @@ WHOLE_POOL = ("full_context", "setwise")
 def fresh(given: PrismState) -> PrismState:
     """The state that a run begins with."""
     empty: PrismState = {"subquestions": [], "pool": [], "selected": [], "before": [], "kept": [], "added": []}
-    return {**empty, "iteration": 0, "oracle": given.get("gold")}
+    return {**empty, "selected_text": [], "iteration": 0, "oracle": given.get("gold")}
 
 
 @with_context(PrismContext)

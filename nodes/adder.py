@@ -6,7 +6,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from nodes.evidence import as_refs, choose_sentences, evidence_step
+from nodes.evidence import as_refs, choose_sentences, evidence_step, in_words
 from nodes.state import Node, PrismState
 
 __all__ = ["adder"]
@@ -34,6 +34,7 @@ def adder(prompt: str) -> Node:
         return {
             "iteration": iteration,
             "selected": now,
+            "selected_text": in_words(now, chosen.pool),
             "added": added,
             **({"before": current} if begins_round else {}),
             "trajectory": [evidence_step(step_id, "adder", state, chosen, now, fallback)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,13 +11,13 @@ from pydantic import BaseModel, Field
 
 from inference.ledger import Call
 from nodes.model import ask_model
-from nodes.passages import fetch
-from nodes.rendering import Labels, numbered, quoted, sentence_block
+from nodes.passages import fetch, shortened
+from nodes.rendering import Labels, numbered, plain, quoted, sentence_block
 from nodes.state import PrismState, SentenceRef, Step
 from nodes.steps import step
 from stores.passages import Passage
 
-__all__ = ["Chosen", "EvidenceLabels", "as_refs", "choose_sentences", "evidence_step"]
+__all__ = ["Chosen", "EvidenceLabels", "as_refs", "choose_sentences", "evidence_step", "in_words"]
 
 
 class EvidenceLabels(BaseModel):
@@ -88,6 +88,16 @@ async def choose_sentences(
 def as_refs(rows: Iterable[Any]) -> list[SentenceRef]:
     """Sentence references as tuples: a checkpoint or a person's edit may have made lists of them."""
     return [(str(key), int(index)) for key, index in rows]
+
+
+def in_words(refs: Iterable[SentenceRef], pool: Sequence[Passage]) -> list[str]:
+    """Sentences as a person reads them: title, sentence index, and how the sentence begins."""
+    passages = {passage.id: passage for passage in pool}
+    return [
+        f"{plain(passages[key].title)} [{index}]: {shortened(passages[key].sentences[index])}"
+        for key, index in refs
+        if key in passages and 0 <= index < len(passages[key].sentences)
+    ]
 
 
 def evidence_step(

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from inference.errors import StoreError
-from nodes.passages import PREVIEW, open_run_index
-from nodes.rendering import plain
+from nodes.passages import open_run_index, shortened
 from nodes.state import CompactState, IndexRef, PairRef, PairsRef
 from stores.pairs import Pair, open_pairs
 
@@ -48,8 +47,7 @@ def open_run_pairs(state: CompactState) -> Pairs:
 
 def pair_reference(pair: Pair, score: float) -> PairRef:
     """A pair as the state names it."""
-    text = plain(f"{pair.question} {pair.answer}")
-    preview = text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
+    preview = shortened(f"{pair.question} {pair.answer}")
     return PairRef(id=pair.id, passage=pair.passage, preview=preview, score=round(score, 4))
 
 

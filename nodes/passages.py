@@ -17,18 +17,21 @@ from stores.passages import Passage
 if TYPE_CHECKING:
     from stores.index import Index
 
-__all__ = ["fetch", "find", "index_ref", "interleave", "open_run_index", "reference", "sentence_starts"]
+__all__ = ["fetch", "find", "index_ref", "interleave", "open_run_index", "reference", "sentence_starts", "shortened"]
 
 PREVIEW = 120
 
 
 def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
     """A passage as the state names it."""
-    text = plain(passage.text)
-    preview = text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
-    return PassageRef(
-        id=passage.id, title=plain(passage.title), preview=preview, score=round(score, 4), found_by=found_by
-    )
+    title, preview = plain(passage.title), shortened(passage.text)
+    return PassageRef(id=passage.id, title=title, preview=preview, score=round(score, 4), found_by=found_by)
+
+
+def shortened(text: str) -> str:
+    """So much of a text as a person needs to see what it is."""
+    text = plain(text)
+    return text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
 
 
 def interleave(rankings: Iterable[Sequence[PassageRef]]) -> list[PassageRef]:

@@ -93,7 +93,7 @@ def relevance_discriminator(prompt: str) -> Node:
                 )
                 for at, passage in zip(ids, passages, strict=True)
             ]
-        judged = [_judged(ref["id"], verdict) for ref, verdict in zip(refs, verdicts, strict=True)]
+        judged = [_judged(ref, verdict) for ref, verdict in zip(refs, verdicts, strict=True)]
         steps = [
             step(
                 at,
@@ -117,8 +117,10 @@ def relevance_discriminator(prompt: str) -> Node:
     return relevance_discriminator
 
 
-def _judged(key: str, verdict: Verdict) -> Relevance:
+def _judged(ref: PassageRef, verdict: Verdict) -> Relevance:
     problem = "the passage does not fit the model's context" if verdict.truncated else verdict.problem
     if verdict.holds is None or verdict.truncated:
-        return Relevance(id=key, probability=None, relevant=True, problem=f"{problem}; it is kept")
-    return Relevance(id=key, probability=verdict.probability, relevant=verdict.holds, problem=problem)
+        probability, relevant, problem = None, True, f"{problem}; it is kept"
+    else:
+        probability, relevant = verdict.probability, verdict.holds
+    return Relevance(id=ref["id"], title=ref["title"], probability=probability, relevant=relevant, problem=problem)

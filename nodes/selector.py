@@ -6,7 +6,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from nodes.evidence import Chosen, as_refs, choose_sentences, evidence_step
+from nodes.evidence import Chosen, as_refs, choose_sentences, evidence_step, in_words
 from nodes.state import Node, PrismState, SentenceRef
 
 __all__ = ["guess", "selector"]
@@ -50,6 +50,7 @@ def selector(prompt: str, prune: str | None = None) -> Node:
         return {
             "iteration": iteration,
             "selected": now,
+            "selected_text": in_words(now, chosen.pool),
             "kept": list(dict.fromkeys([*as_refs(state.get("kept", [])), *now])),
             "added": [],
             **({"before": current} if begins_round else {}),
@@ -68,7 +69,8 @@ def guess(prompt: str) -> Node:
         now = chosen.refs or []
         fallback = "no evidence was guessed" if chosen.refs is None else ""
         row = evidence_step("root/guess", "guess", state, chosen, now, fallback)
-        return {"selected": now, "trajectory": [row], "ledger": chosen.calls}
+        words = in_words(now, chosen.pool)
+        return {"selected": now, "selected_text": words, "trajectory": [row], "ledger": chosen.calls}
 
     return guess
 

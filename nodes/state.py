@@ -316,6 +316,8 @@ class PrismState(State, total=False):
     """Rounds of Selector and Adder begun, from 1."""
     selected: list[SentenceRef]
     """Current evidence."""
+    selected_text: list[str]
+    """The same in words, for a person who steps through; no node reads it."""
     before: list[SentenceRef]
     """Evidence when the current round began: the loop ends when a round changes nothing."""
     kept: list[SentenceRef]
@@ -437,6 +439,7 @@ class Relevance(TypedDict):
     """What the relevance discriminator said of a passage (HANRAG, App. A.3)."""
 
     id: str
+    title: str
     probability: float | None
     """Of "relevant"; None where only the text of the verdict was to be had."""
     relevant: bool

@@ -208,6 +208,7 @@ async def test_only_relevant_passages_reach_the_generator(model):
     assert "Alpha is a film" not in prompt
     assert titles(state) == ["Ann Lee"]
     hop = state["chain"][0]
+    assert [row["title"] for row in hop["relevance"]] == [ref["title"] for ref in hop["retrieved"]]
     assert {row["id"]: row["relevant"] for row in hop["relevance"]} == {
         ref["id"]: ref["title"] == "Ann Lee" for ref in hop["retrieved"]
     }

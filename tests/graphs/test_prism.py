@@ -66,6 +66,11 @@ async def test_selector_then_adder_until_a_round_changes_nothing(model):
     state = await run()
     assert server.nodes() == ["analyzer", "selector", "adder", "selector", "adder", "generator"]
     assert titles(state) == ["Deuce High 0", "The King 0", "Richard Thorpe 0", "Rafael Gil 0"]
+    # For a person in Studio, who sees ids otherwise.
+    assert [text.partition(":")[0] for text in state["selected_text"]] == [
+        "Deuce High [0]", "The King [0]", "Richard Thorpe [0]", "Rafael Gil [0]",
+    ]  # fmt: skip
+    assert all(text.partition(": ")[2] for text in state["selected_text"])
     assert state["answer"] == "The King"
     assert state["status"] == "answered"
     assert [ref["title"] for ref in state["evidence"]] == ["Deuce High", "The King", "Richard Thorpe", "Rafael Gil"]
