@@ -4,11 +4,12 @@
 
 Processes that answer with every method side by side are killed with SIGKILL at random moments, some of them twice, and
 others go on with their threads. The model is scripted and its server logs every call; the response cache is off. The
-index, the checkpoints and the small models are real.
+index, the checkpoints and the small models are real. Ctrl-C ends it with what came of the kills so far.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -28,11 +29,15 @@ def main(
 ) -> None:
     """Print what came of it; exit code 1 if anything was lost, repeated or different."""
     started = time.time()
+    report = Report()
 
-    def show(report: Report) -> None:
+    def show(so_far: Report) -> None:
+        nonlocal report
+        report = so_far
         print(f"\r{report.kills} of {kills} kills", end="", file=sys.stderr, flush=True)
 
-    report = kill_at_random(kills, seed, show)
+    with contextlib.suppress(KeyboardInterrupt):
+        report = kill_at_random(kills, seed, show)
     print(file=sys.stderr)
     print(f"graphs                                    {', '.join(GRAPHS)}")
     print(f"kills                                     {report.kills:>7,}")

@@ -87,11 +87,15 @@ def kill_at_random(kills: int, seed: int = 0, on_round: Callable[[Report], None]
     with tempfile.TemporaryDirectory() as folder, ScriptedModel(_script).running() as server:
         bench = _Bench(Path(folder), server)
         wanted = [bench.whole(play) for play in range(PLAYS)]
-        while report.kills < kills:
-            play = report.threads // (EACH * len(GRAPHS)) % PLAYS
-            bench.round(play, wanted[play], rng, report, kills)
-            if on_round:
-                on_round(report)
+        try:
+            while report.kills < kills:
+                play = report.threads // (EACH * len(GRAPHS)) % PLAYS
+                bench.round(play, wanted[play], rng, report, kills)
+                if on_round:
+                    on_round(report)
+        finally:
+            for process in multiprocessing.active_children():
+                process.kill()
     return report
 
 
@@ -207,6 +211,8 @@ class _Bench:
                 report.in_flight += 1
                 if request.finished and request.ended < at - LATEST_COMMIT:
                     report.late.append(f"{request.id} (kill {report.kills}, {at - request.ended:.1f} s before)")
+        if begun:
+            self._check_settled(report)
         # What is committed now must not be asked for again, ever.
         self.settled = kept.committed | (self.settled if begun else set())
         self.counted = Counter(r.id for r in self.server.requests if r.id in self.settled)
@@ -214,6 +220,11 @@ class _Bench:
     def _count_again(self, report: Report) -> None:
         counts = Counter(request.id for request in self.server.requests)
         report.repeated += sum(count - 1 for count in counts.values())
+        self._check_settled(report)
+
+    def _check_settled(self, report: Report) -> None:
+        """What was committed at the kill before must not have been asked for since."""
+        counts = Counter(request.id for request in self.server.requests)
         report.committed_again += [key for key in self.settled if counts[key] > self.counted[key]]
 
 
