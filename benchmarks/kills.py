@@ -10,6 +10,7 @@ index, the checkpoints and the small models are real. Ctrl-C ends it with what c
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 import time
 from pathlib import Path
@@ -33,7 +34,7 @@ def main(
 
     def show(so_far: Report) -> None:
         nonlocal report
-        report = so_far
+        report = dataclasses.replace(so_far)
         print(f"\r{report.kills} of {kills} kills", end="", file=sys.stderr, flush=True)
 
     with contextlib.suppress(KeyboardInterrupt):
