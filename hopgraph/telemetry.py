@@ -86,23 +86,10 @@ def run_span(context: Context, thread: str, question: str, *, question_id: str, 
     Raises:
         InputError: What sends spans is not installed.
     """
-    attributes = {
-        "gen_ai.operation.name": "invoke_workflow",
-        "gen_ai.workflow.name": context.method,
-        "gen_ai.conversation.id": thread,
-        "session.id": thread,  # by which viewers put the runs of a thread together
-        "openinference.span.kind": "CHAIN",
-        "input.value": question,
-        "hopgraph.method": context.method,
-        "hopgraph.thread": thread,
-        "hopgraph.question": question,
-        "hopgraph.question_id": question_id,
-        "hopgraph.index": context.index,
-        "hopgraph.resumed": resumed,
-    }
+    more = {"hopgraph.question_id": question_id, "hopgraph.index": context.index, "hopgraph.resumed": resumed}
     with tracer().start_as_current_span(
-        f"invoke_workflow {context.method}",
-        attributes=_known(attributes),
+        _workflow(context.method),
+        attributes=_known(_about_workflow(context.method, thread, question) | more),
         record_exception=False,  # an exception's text, and those that it came of, may quote anything
         set_status_on_exception=False,
     ) as span:
@@ -128,6 +115,8 @@ class Spans(BaseCallbackHandler):
     def __init__(self, parent: Span | None = None) -> None:
         self._tracer = tracer()
         self._root = parent
+        self._top: UUID | None = None
+        """The run of the graph, where that has a span of its own."""
         self._texts = get_settings().otel_texts == "on"
         self._spans: dict[UUID, Span] = {}
         """Open spans, by LangChain's run."""
@@ -168,13 +157,17 @@ class Spans(BaseCallbackHandler):
         elif (around := self._around(parent_run_id)) is not None:
             self._within[run_id] = around
         else:
-            self._start(run_id, None, name, {"openinference.span.kind": "CHAIN"})
+            question = inputs.get("question") if isinstance(inputs, dict) else None
+            self._top = run_id
+            self._start(run_id, None, _workflow(name), _about_workflow(name, metadata.get("thread_id"), question))
 
     def on_chain_end(self, outputs: dict[str, Any], *, run_id: UUID, **kwargs: Any) -> None:
         """It has ended."""
         if (span := self._taken(run_id)) is None:
             return
-        if isinstance(outputs, dict) and isinstance(call := outputs.get("call"), dict):
+        if run_id == self._top:
+            _set(span, {"hopgraph.status": outputs.get("status") if isinstance(outputs, dict) else None})
+        elif isinstance(outputs, dict) and isinstance(call := outputs.get("call"), dict):
             self._describe_call(span, outputs, call)
         elif isinstance(outputs, dict) and isinstance(steps := outputs.get("trajectory"), list):
             rows = [step for step in steps if isinstance(step, dict)]
@@ -301,6 +294,25 @@ class Spans(BaseCallbackHandler):
         """The open span of a run, which is to be ended."""
         self._within.pop(run, None)
         return self._spans.pop(run, None)
+
+
+def _workflow(method: str) -> str:
+    """Name of a run's span."""
+    return f"invoke_workflow {method}"
+
+
+def _about_workflow(method: str, thread: str | None, question: str | None) -> dict[str, Any]:
+    return {
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.workflow.name": method,
+        "gen_ai.conversation.id": thread,
+        "session.id": thread,  # by which viewers put the runs of a thread together
+        "openinference.span.kind": "CHAIN",
+        "input.value": question,
+        "hopgraph.method": method,
+        "hopgraph.thread": thread,
+        "hopgraph.question": question,
+    }
 
 
 def _message(role: str, text: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from langgraph_sdk.runtime import ServerRuntime
 
 from hopgraph.methods import METHODS, READERS, context_class, load
 from hopgraph.run import make_context
+from inference.settings import get_settings
 from stores.checkpoints import checkpoint_place, only_here
 
 __all__ = [*METHODS, *READERS]
@@ -39,9 +40,18 @@ def _served(name: str) -> Graph:
             yield load(name)
             return
         async with only_here(checkpoint_place(), str(thread)):
-            yield load(name)
+            yield _traced(name)
 
     return graph
+
+
+def _traced(name: str) -> CompiledStateGraph[Any, Any, Any]:
+    """A graph whose run goes out as a span, where that is asked for."""
+    if get_settings().otel == "off":
+        return load(name)
+    from hopgraph.telemetry import Spans
+
+    return load(name).with_config(callbacks=[Spans()])
 
 
 def _check(name: str, context: object) -> None:

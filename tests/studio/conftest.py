@@ -45,10 +45,11 @@ class Studio:
         self.process.wait(30)
 
 
-def start_studio(home: Path, model: ScriptedModel, *words: str, checkpoints: Path | None = None) -> Studio:
+def start_studio(home: Path, model: ScriptedModel, *words: str, checkpoints: Path | None = None, **more: str) -> Studio:
     """Start it and wait until it says where it is."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("HOPGRAPH_")}
     variables |= {"HOPGRAPH_HOME": str(home), "HOPGRAPH_LLM_URL": model.url, "HOPGRAPH_LLM_RETRIES": "0"}
+    variables |= more
     if checkpoints is not None:
         variables["HOPGRAPH_CHECKPOINTS"] = str(checkpoints)
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]

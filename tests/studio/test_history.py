@@ -17,6 +17,7 @@ from hopgraph.run import ask, make_context, read_thread, resume
 from inference.errors import StoreError
 from inference.settings import get_settings
 from stores.checkpoints import only_here, open_checkpoints
+from tests.collector import Collector
 from tests.graphs import test_parrag
 from tests.scripted import ScriptedModel, plausible
 from tests.studio.conftest import QUESTION, ROOT, start_studio
@@ -171,6 +172,26 @@ def test_a_thread_is_run_by_the_server_or_by_a_command_but_not_by_both(studio, h
     again = client.runs.create(thread, "prism", input={"question": QUESTION}, context=HERE)
     client.runs.join(thread, again["run_id"])
     assert client.runs.get(thread, again["run_id"])["status"] == "success"
+
+
+def test_runs_of_the_server_go_out_as_spans(house, scripted, tmp_path):
+    with Collector().running() as collector:
+        wanted = {"HOPGRAPH_OTEL": "on", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+        server = start_studio(house, scripted, checkpoints=tmp_path / "checkpoints.sqlite", **wanted)
+        try:
+            client = server.client
+            thread = client.threads.create(graph_id="hanrag")["thread_id"]
+            run = client.runs.create(thread, "hanrag", input={"question": QUESTION}, context=HERE)
+            client.runs.join(thread, run["run_id"])
+            wait_for(lambda: collector.named("invoke_workflow hanrag"))
+            root = collector.only("invoke_workflow hanrag")
+            assert root.attributes["hopgraph.question"] == QUESTION
+            assert root.attributes["hopgraph.thread"] == thread
+            assert root.attributes["hopgraph.status"] == "answered"
+            assert collector.path(collector.named("chat scripted")[0]).startswith("invoke_workflow hanrag > ")
+            assert {span.trace for span in collector.spans} == {root.trace}
+        finally:
+            server.kill()
 
 
 def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flight_alone(house, tmp_path):
