@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
-from inference.slots import Slots
+from inference.slots import Slots, turn
 from inference.structured import Token, well_formed
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ class Endpoint:
     """It has been said that calls fail."""
     _http: aiohttp.ClientSession | None = field(default=None, init=False, repr=False)
     _sessions: AsyncGenerator[aiohttp.ClientSession, None] | None = field(default=None, init=False, repr=False)
+    _ranks: bool = field(default=True, init=False)
+    """A vLLM server is taken to work by priority until it says that it does not."""
 
     def __post_init__(self) -> None:
         if not _is_url(self.url):
@@ -224,8 +226,9 @@ class Endpoint:
         row = next((row for row in rows if row["id"] == self.model), rows[0] if rows else {})
         # vLLM gives the length of base models only; an adapter has that of its base.
         lengths = [length for one in (row, *rows) if isinstance(length := one.get("max_model_len"), int)]
-        if lengths:
-            return ServerInfo("vllm", models, lengths[0])
+        if lengths:  # others than vLLM say so in its field, and give their own name
+            kind: Literal["vllm", "other"] = "vllm" if row.get("owned_by", "vllm") == "vllm" else "other"
+            return ServerInfo(kind, models, lengths[0])
         if row.get("owned_by") == "llamacpp":
             return ServerInfo("llama.cpp", models, await self._llama_context())
         return ServerInfo("other", models, None)
@@ -237,6 +240,15 @@ class Endpoint:
             return int((await self._get(f"{self._root}/props", 10.0))["default_generation_settings"]["n_ctx"])
         except (_Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
             return None
+
+    async def version(self) -> str:
+        """The version that a vLLM server gives; "" where there is none."""
+        import aiohttp
+
+        try:
+            return _name((await self._get(f"{self._root}/version", 10.0))["version"])
+        except (_Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
+            return ""
 
     @property
     def shown(self) -> str:
@@ -338,11 +350,21 @@ class Endpoint:
         key = cache_key(model, messages, body)
         if cache is not None and (known := _unpack(await cache.get(key))) is not None:
             return known
+        if turn.get() and "priority" not in body and self.ranks:
+            body["priority"] = turn.get()  # no part of the key: the reply does not depend on it
         async with self._slots:
             reply = await self._request(messages, model, request_id, body, on_failure)
         if cache is not None and reply.finish_reason not in _UNFINISHED:
             await cache.put(key, _pack(reply))
         return reply
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the server is vLLM and, as far as is known, begins with the request of the lowest `priority`.
+
+        It does with `--scheduling-policy priority`. Without, it refuses requests that have one, and says so no earlier.
+        """
+        return self._ranks and self._info is not None and self._info.kind == "vllm"
 
     async def _request(
         self,
@@ -379,7 +401,16 @@ class Endpoint:
         except HopgraphError:
             raise
         except Exception as error:
+            if self._refuses_priority(error, body):
+                self._ranks = False
+                del body["priority"]
+                return await self._request(messages, model, request_id, body, on_failure)
             raise self._explain(error) from error
+
+    def _refuses_priority(self, error: Exception, body: Mapping[str, Any]) -> bool:
+        if "priority" not in body or "priority" in self.settings.llm_extra:
+            return False
+        return isinstance(error, _Refusal) and error.status in (400, 422) and "priority" in str(error.detail).lower()
 
     def _retrying(self, only: Callable[[BaseException], bool] = lambda _: True) -> AsyncRetrying:
         """Tries with growing pauses, bounded in number and time; `Retry-After` is honoured up to `MAX_BACKOFF`."""

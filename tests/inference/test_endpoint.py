@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 import inference.endpoint
-from inference.endpoint import Endpoint, Message, Reply, Schema, get_endpoint
+from inference.endpoint import Endpoint, Message, Reply, ResponseCache, Schema, get_endpoint
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, StoreError
 from inference.settings import Settings, get_settings
+from inference.slots import turn
 from inference.structured import field_logprobs
 from stores.responses import open_responses
 from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel, completion
@@ -26,6 +27,7 @@ from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel, compl
 ASK = [Message("system", "Be brief."), Message("user", 'Who? {"a": 1} {{b}} \\g<0>')]
 SCHEMA = Schema("prism__selector", {"type": "object", "properties": {"answer": {"type": "string"}}})
 NOTHING_LISTENS = "http://127.0.0.1:9/v1"
+SGLANG = {"id": MODEL, "object": "model", "owned_by": "sglang", "max_model_len": 6000}
 KEY = "sk-very-secret-123"
 
 Serve = Callable[..., ScriptedModel]
@@ -112,6 +114,55 @@ async def test_further_fields_of_the_server_reach_it(serve):
     extra = {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": False}}
     await ask(server, llm_extra=extra)
     assert {key: server.requests[0].body[key] for key in extra} == extra
+
+
+async def ranked(one: Endpoint, number: int, cache: ResponseCache | None = None) -> Reply:
+    """Ask as the question of that number does, once it is known what the server is."""
+    await one.describe()
+
+    async def within() -> Reply:
+        turn.set(number)
+        return await one.complete(ASK, request_id="i", cache=cache)
+
+    return await asyncio.create_task(within())
+
+
+async def test_vllm_is_told_whose_question_is_older(serve):
+    server = serve(lambda _: "x")
+    for number in (0, 3, 7):
+        await ranked(endpoint(server), number)
+    assert [request.body.get("priority") for request in server.requests] == [None, 3, 7]
+
+
+async def test_other_servers_are_not(serve):
+    others = [
+        {"pages": llama()},
+        {"context": None},
+        {"pages": {"/v1/models": Raw(body=json.dumps({"data": [SGLANG]}))}},
+    ]
+    for options in others:
+        server = serve(lambda _: "x", **options)
+        await ranked(endpoint(server), 3)
+        assert "priority" not in server.requests[0].body
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_vllm_that_goes_by_arrival_is_told_once_and_no_more(serve, status):
+    said = json.dumps({"error": {"message": "Got priority 3 but Priority scheduling is not enabled."}})
+    server = serve(lambda request: Raw(status, said) if "priority" in request.body else "x")
+    one = endpoint(server)
+    assert [(await ranked(one, number)).text for number in (3, 4, 5)] == ["x", "x", "x"]
+    assert [request.body.get("priority") for request in server.requests] == [3, None, None, None]
+    assert not one.ranks
+
+
+async def test_a_priority_of_the_settings_stays_and_its_refusal_is_shown(serve):
+    server = serve(lambda request: Raw(400, '{"error": {"message": "bad priority"}}') if server.requests[1:] else "x")
+    one = endpoint(server, llm_extra={"priority": -1})
+    await ranked(one, 3)
+    with pytest.raises(EndpointError, match="bad priority"):
+        await ranked(one, 3)
+    assert [request.body["priority"] for request in server.requests] == [-1, -1]
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "temperature", "max_tokens", "stream", "n", "response_format"])
@@ -632,6 +683,13 @@ async def test_the_cache_tells_apart_whatever_changes_a_reply(serve, home, chang
     assert len(server.requests) == 2
 
 
+async def test_the_cache_has_a_reply_for_every_question_whatever_its_turn(serve, home):
+    server, store = serve(lambda _: "x"), open_responses(home / "responses.sqlite")
+    for number in (1, 2):
+        await ranked(endpoint(server), number, store)
+    assert [request.body["priority"] for request in server.requests] == [1]
+
+
 async def test_the_cache_serves_the_same_model_at_another_address(serve, home):
     await cached_ask(serve(lambda _: "x"), home)
     assert (await cached_ask(serve(lambda _: "y"), home)).text == "x"
@@ -705,6 +763,19 @@ def llama(context: int = 4096) -> dict[str, Raw]:
 async def test_vllm_is_known_by_the_length_it_reports(serve):
     info = await endpoint(serve(lambda _: "x", context=5000)).describe()
     assert (info.kind, info.models, info.context) == ("vllm", (MODEL,), 5000)
+
+
+async def test_another_server_may_report_a_length_too(serve):
+    server = serve(lambda _: "x", pages={"/v1/models": Raw(body=json.dumps({"data": [SGLANG]}))})
+    info = await endpoint(server).describe()
+    assert (info.kind, info.context) == ("other", 6000)
+
+
+async def test_vllm_says_its_version_and_others_none(serve):
+    pages = {"/version": Raw(body='{"version": "0.32.0"}')}
+    assert await endpoint(serve(lambda _: "x", pages=pages)).version() == "0.32.0"
+    for said in (Raw(404, "{}"), Raw(body="[]"), Raw(body="hello"), Raw(body='{"version": 3}')):
+        assert await endpoint(serve(lambda _: "x", pages={"/version": said})).version() == ""
 
 
 async def test_an_adapter_of_vllm_has_the_length_of_its_base(serve):
