@@ -26,6 +26,7 @@ from inference.embeddings import built_in_encoder, get_encoder
 from inference.endpoint import Endpoint, Message, Schema
 from inference.errors import EndpointError, PromptTooLong
 from inference.settings import Settings, get_settings
+from inference.slots import turn
 from inference.structured import field_logprobs, field_span, parse_output
 from stores.checkpoints import open_checkpoints
 
@@ -217,6 +218,16 @@ async def test_cancelled_calls_end_in_the_server_too(url):
     assert ended == [metric(url, "request_success_total", f'finished_reason="{why}"') for why in ("stop", "length")]
     await endpoint.complete([Message("user", "x")], request_id="after", max_tokens=1)  # slots are free again
     await endpoint.close()
+
+
+async def test_it_takes_whose_question_is_older(vllm):
+    async def of_a_later_question() -> str:
+        turn.set(3)
+        return (await vllm.complete([Message("user", "x")], request_id="i", max_tokens=1)).finish_reason
+
+    await vllm.describe()
+    assert await asyncio.create_task(of_a_later_question()) == "length"
+    assert vllm.ranks
 
 
 async def test_an_adapter_answers_under_its_own_name_and_has_its_base_s_context(url, vllm):
