@@ -56,7 +56,7 @@ _QUOTED_REPLY = 2000
 _LONGEST_PROMPT = 50_000_000
 """Bytes."""
 _REPAIR = "shared/repair"
-_ALTERNATIVES = 10
+ALTERNATIVES = 10
 """Tokens that are asked for at each place where the probability of one word against another is wanted."""
 
 
@@ -351,7 +351,7 @@ async def _send(request: _Request) -> _Raw:
         temperature=request.context.temperature,
         max_tokens=request.context.max_tokens,
         seed=request.context.seed,
-        top_logprobs=(_ALTERNATIVES if request.binary else 0) if request.score else None,
+        top_logprobs=(ALTERNATIVES if request.binary else 0) if request.score else None,
         cache=await _cache(),
         on_failure=traced_failure,
     )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
+ROOM = 4096
+"""Tokens of context below which prompts with five passages of the usual length may lose some."""
 PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")
 
 
@@ -142,24 +144,36 @@ async def _probe(role: Role) -> list[Finding]:
     info = await endpoint.describe()
     model = await endpoint.model_name()
     kind = {"vllm": "vLLM", "llama.cpp": "llama.cpp", "other": "an OpenAI-compatible server"}[info.kind]
+    if info.kind == "vllm" and (version := await endpoint.version()):
+        kind = f"vLLM {version}"
     context = await endpoint.context()
     embedded = " (embedded)" if get_settings().server(role).url is None else ""
     length = f"{context:,} tokens of context" if context else "it does not say how long its context is"
     findings = [
         Finding(
             f"{whose}endpoint",
-            "ok" if context else "note",
+            "ok" if context and context >= ROOM else "note",
             f"{kind} at {endpoint.shown}{embedded}, model {model}, {length}",
-            "" if context else "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted",
+            _about_context(context),
         )
     ]
     if role != "attribution":
         findings += await _structured(endpoint, whose)
+    if role == "llm" and info.kind == "vllm":
+        findings += await _speed(endpoint)
     try:
         await endpoint.complete([Message("user", "Say: ok")], request_id="doctor", max_tokens=4, temperature=0.0)
     except EndpointError as error:
         findings.append(Finding(f"{whose}plain completion", "bad", error.message, error.hint))
     return findings
+
+
+def _about_context(context: int | None) -> str:
+    if context is None:
+        return "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted"
+    return (
+        "" if context >= ROOM else "prompts lose passages; 8,192 tokens hold ten of the usual length, and a long reply"
+    )
 
 
 async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
@@ -189,11 +203,51 @@ async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
         found = f"{error}: {reply.text.strip()[:100]!r}"
         findings.append(Finding(f"{whose}structured output", "bad", found, advice))
     if field_logprobs(reply.text, reply.tokens, ["colour"]):
-        findings.append(Finding(f"{whose}log-probabilities", "ok", "given for every token"))
+        findings.append(await _logprobs(endpoint, whose))
     elif not whose:
         without = "methods that need them can't run (PruneRAG), or have to be told (HANRAG: `verdicts=text`)"
         findings.append(Finding("log-probabilities", "note", "not given", without))
     return findings
+
+
+async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
+    """What is known of tokens: HANRAG's verdicts want alternatives to the chosen one, too."""
+    from inference.endpoint import Message
+    from inference.errors import EndpointError
+    from nodes.model import ALTERNATIVES
+
+    ask = [Message("user", "Say: ok")]
+    what = f"{whose}log-probabilities"
+    try:
+        reply = await endpoint.complete(ask, request_id="doctor", max_tokens=1, top_logprobs=ALTERNATIVES)
+    except EndpointError as error:
+        advice = f"vLLM: --max-logprobs {ALTERNATIVES} or more; or have HANRAG told: `verdicts=text`"
+        return Finding(what, "note", f"of chosen tokens only: {error.message}", advice)
+    if any(token.top for token in reply.tokens):
+        return Finding(what, "ok", "given for every token, with alternatives")
+    return Finding(what, "ok", "given for every token; HANRAG's verdicts rest on the chosen word alone")
+
+
+async def _speed(endpoint: Endpoint) -> list[Finding]:
+    """What vLLM can do to be fast: beginnings of prompts from its cache, and the oldest question first."""
+    from inference.endpoint import Message
+    from inference.slots import turn
+
+    shared = "Somebody went from town to town and asked for the way to the sea. " * 30
+    prompts = [[Message("system", shared), Message("user", ask)] for ask in ("Who?", "Where?")]
+    if not all([await endpoint.fits(prompt, 1) for prompt in prompts]):
+        return []
+    turn.set(1)
+    replies = [await endpoint.complete(prompt, request_id="doctor", max_tokens=1) for prompt in prompts]
+    cached, length = replies[-1].cached_tokens, replies[-1].prompt_tokens
+    seen = Finding("prefix cache", "ok", f"{cached} of {length} tokens of a prompt that begins as the one before it")
+    advice = "--enable-prompt-tokens-details reports them, and --enable-prefix-caching (the default) caches"
+    unseen = Finding("prefix cache", "note", "no cached tokens are reported: the ledger will have none", advice)
+    by_turn = Finding("order", "ok", "the oldest question's requests go first")
+    by_arrival = Finding(
+        "order", "note", "first come, first served", "--scheduling-policy priority ends the oldest question first"
+    )
+    return [seen if cached else unseen, by_turn if endpoint.ranks else by_arrival]
 
 
 def _encoder() -> list[Finding]:

@@ -12,7 +12,7 @@ from hopgraph.cli import app, run_app
 from hopgraph.methods import context_class
 from inference.settings import get_settings
 from tests.reading import corpus, reader
-from tests.scripted import Completion, Raw
+from tests.scripted import Completion, Raw, completion
 
 
 @pytest.fixture
@@ -291,6 +291,47 @@ def test_the_doctor_says_what_works(hopgraph, model):
     assert findings["log-probabilities"]["state"] == "ok"
     assert "vLLM" in findings["endpoint"]["found"]
     assert findings["indexes"]["advice"]
+
+
+def vllm(request, cached=0, top=10, ranks=True):
+    """Replies of a vLLM that was started with certain flags."""
+    if len(request.prompt) > 1000 and "priority" in request.body and not ranks:
+        return Raw(400, '{"error": {"message": "Got priority 1 but Priority scheduling is not enabled."}}')
+    if request.body.get("top_logprobs", 0) > top:
+        return Raw(
+            400, '{"error": {"message": "Requested sample logprobs of 10, which is greater than max allowed: 5"}}'
+        )
+    if "response_format" in request.body:
+        return {"colour": "red"}
+    body = completion(request, Completion("ok", tokens=[("ok", -0.1, {"ok": -0.1})]))
+    body["usage"]["prompt_tokens_details"] = {"cached_tokens": cached}
+    return Raw(body=json.dumps(body))
+
+
+def test_the_doctor_knows_vllm_and_what_it_was_started_with(hopgraph, model):
+    version = {"/version": Raw(body='{"version": "0.32.0"}')}
+    for script, options, states, found in (
+        (
+            lambda request: vllm(request, cached=384),
+            {"pages": version},
+            ("ok", "ok", "ok", "ok"),
+            ("vLLM 0.32.0 at", "384 of", "oldest", "with alternatives"),
+        ),
+        (
+            lambda request: vllm(request, top=5, ranks=False),
+            {"context": 2048},
+            ("note", "note", "note", "note"),
+            ("vLLM at", "no cached tokens", "first come", "max allowed: 5"),
+        ),
+    ):
+        model(script, **options)
+        code, out, _ = hopgraph("doctor", "--json")
+        findings = {row["what"]: row for row in json.loads(out)["findings"]}
+        assert code == 0, findings
+        rows = [findings[what] for what in ("endpoint", "prefix cache", "order", "log-probabilities")]
+        assert tuple(row["state"] for row in rows) == states
+        assert all(word in row["found"] for word, row in zip(found, rows, strict=True))
+        assert all(row["advice"] for row in rows if row["state"] == "note")
 
 
 def test_the_doctor_looks_at_the_generator_s_own_server_too(hopgraph, model, monkeypatch):
