@@ -247,6 +247,18 @@ async def test_a_bad_field_is_refused_with_its_words(url):
         await bad.complete([Message("user", "x")], request_id="i", max_tokens=1)
 
 
+def test_the_doctor_finds_all_that_the_methods_need(url, home, monkeypatch, capsys):
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", url)
+    monkeypatch.setenv("HOPGRAPH_LLM_MODEL", "smollm2")
+    get_settings.cache_clear()
+    assert run_app(["doctor", "--json"]) == 0
+    findings = {row["what"]: row for row in json.loads(capsys.readouterr().out)["findings"]}
+    needed = ("endpoint", "structured output", "log-probabilities", "prefix cache", "order")
+    assert [findings[what]["state"] for what in needed] == ["ok"] * 5, findings
+    assert "vLLM 0." in findings["endpoint"]["found"]
+    assert "with alternatives" in findings["log-probabilities"]["found"]
+
+
 @pytest.fixture(scope="module")
 def evaluation(url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
     """All methods on three questions of the demo, in one evaluation; the adapter writes the answers."""
