@@ -1,0 +1,50 @@
+"""What the schemas of all nodes have in common: servers compile each of them once, and no reply is endless."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hopgraph import METHODS, load
+from tests.scripted import plausible
+
+QUESTIONS = [
+    "Where was the director of X born?",
+    "Who is older, the author of Y or the painter Ann Lee, and why is that so?",
+]
+CONTEXTS = [
+    {"title": "X", "text": "X is a film by Ann Lee. It is long."},
+    {"title": "Ann Lee", "text": "Ann Lee was born in Paris."},
+]
+
+LIMITS = {"string": {"maxLength", "enum", "const", "pattern"}, "array": {"maxItems"}}
+
+
+async def schemas(server, method, question):
+    """Names and texts of the schemas that a run sends."""
+    server.requests.clear()
+    await load(method).ainvoke({"question": question, "contexts": CONTEXTS}, context={})
+    forms = [request.body["response_format"]["json_schema"] for request in server.requests]
+    return {(form["name"], json.dumps(form["schema"])) for form in forms}
+
+
+def unbounded(schema, path="$"):
+    """Places of strings and lists without a limit."""
+    if isinstance(schema, list):
+        return [place for number, item in enumerate(schema) for place in unbounded(item, f"{path}.{number}")]
+    if not isinstance(schema, dict):
+        return []
+    kind = schema.get("type")  # or a property of that name
+    limits = LIMITS.get(kind) if isinstance(kind, str) else None
+    here = [path] if limits and not limits & set(schema) else []
+    return here + [place for key, value in schema.items() for place in unbounded(value, f"{path}.{key}")]
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method not in ("no_retrieval", "compactrag")])
+async def test_a_node_s_schema_is_the_same_for_every_question_and_bounds_the_reply(model, method):
+    server = model(plausible)
+    first, second = [await schemas(server, method, question) for question in QUESTIONS]
+    assert first == second
+    for name, text in first:
+        assert unbounded(json.loads(text)) == [], name
