@@ -87,16 +87,18 @@ class Records:
 
     def starts(self, ids: Sequence[str]) -> dict[str, int]:
         """Of those of the ids that exist: how many sentences of its article come before the passage's first one."""
-        starts: dict[str, int] = {}
-        read: dict[tuple[str, str], int] = {}
-        sources = dict.fromkeys(passage.source for passage in self.named(ids).values())
-        rows = sorted(self._select("row, id, source, sentences", "source", list(sources)))
-        for _, passage_id, source, sentences in rows:
-            # Articles of one file have its name as their source; the id of a part starts with its article's.
-            article = (str(source), str(passage_id).rpartition("#")[0] or str(passage_id))
-            starts[str(passage_id)] = read.get(article, 0)
-            read[article] = starts[str(passage_id)] + len(json.loads(sentences))
-        return {passage_id: starts[passage_id] for passage_id in ids if passage_id in starts}
+        starts = dict.fromkeys(self.named(ids), 0)
+        # The id of a part is its article's, `#`, and a hash; whatever was not cut has no source.
+        cut = {(p.id.rpartition("#")[0], p.source) for p in self.named(ids).values() if p.source and "#" in p.id}
+        for article, source in cut:
+            condition = "WHERE id > ? AND id < ? AND source = ? ORDER BY row"
+            parts = self._all(f"SELECT id, sentences FROM passages {condition}", [f"{article}#", f"{article}$", source])  # noqa: S608
+            before = 0
+            for passage_id, sentences in parts:
+                if passage_id in starts:
+                    starts[passage_id] = before
+                before += len(json.loads(sentences))
+        return starts
 
     def hash(self) -> str:
         """SHA-256 of all passages in row order."""

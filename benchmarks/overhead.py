@@ -1,0 +1,163 @@
+"""What our own process costs: CPU time a model call and a superstep, with checkpoints and without, and their size.
+
+    hopgraph index DATA/2wikimultihopqa/corpus.jsonl.gz --name 2wiki
+    python benchmarks/overhead.py DATA/2wikimultihopqa/questions.jsonl.gz --dataset 2wikimultihopqa --index 2wiki
+
+Perfect agents in another process answer at once. Each method's questions are run twice in turn, with checkpoints in
+SQLite as `hopgraph ask` and `eval` write them, and with none. CPU time is that of this process with all its threads;
+what the searches take (encoding the query, Chroma, BM25), measured by their threads' own clocks, is in a column of its
+own and not in the others. `KiB` is the growth of the checkpoint file a question, `a call` that of the shortest and the
+longest third of the questions divided by their calls: equal numbers mean that it grows with the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from saturation import cpu_seconds, serving
+
+from hopgraph.evaluation.data import Question, read_questions, sample
+from hopgraph.methods import METHODS, load
+from hopgraph.run import ask, make_context, new_thread
+from inference.errors import HopgraphError
+from inference.settings import get_settings
+from nodes.context import Context
+from stores.checkpoints import open_checkpoints
+from stores.index import Index
+
+CALL, QUESTION = 5.0, 256.0
+"""Goals: milliseconds of CPU a call at most, KiB of checkpoints a question at most, in the mean."""
+TOGETHER = 32
+"""Questions at a time."""
+
+
+def main(
+    questions: Annotated[Path, typer.Argument(help="Questions with gold decompositions.")],
+    dataset: Annotated[str, typer.Option(help="Their dataset.")] = "own",
+    index: Annotated[str, typer.Option(help="Index to search.")] = "",
+    method: Annotated[str, typer.Option(help="Methods, with commas between them. Default: all.")] = "",
+    limit: Annotated[int, typer.Option(help="How many questions.")] = 60,
+) -> None:
+    """Print the costs of each method; exit code 1 if a goal is missed."""
+    asked = sample(read_questions(questions, dataset), limit, seed=0)
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {len(asked)} questions of {dataset}, {index}\n")
+    print(f"{'':<14}{'':>7}{'':>7}{'search':>8}{'ms of CPU a call':>19}{'a superstep':>13}{'KiB a':>10}{'a call':>15}")
+    print(
+        f"{'method':<14}{'calls':>7}{'steps':>7}{'ms':>8}{'kept':>11}{'not':>8}{'kept':>13}{'question':>10}{'short':>8}{'long':>7}"
+    )
+    missed = False
+    with serving(asked, index, 0.0, 64) as url:
+        os.environ |= {"HOPGRAPH_LLM_URL": url, "HOPGRAPH_LLM_CONCURRENCY": "64", "HOPGRAPH_CACHE": "off"}
+        get_settings.cache_clear()
+        for name in method.split(",") if method else METHODS:
+            context = make_context(name, {"index": index} if index else {})
+            try:
+                asyncio.run(kept(context, asked[:2]))
+                asyncio.run(not_kept(context, asked[:2]))
+                with searches() as searching:
+                    started = cpu_seconds()
+                    rows = asyncio.run(kept(context, asked))
+                    with_checkpoints = cpu_seconds() - started - sum(searching)
+                    count, search = len(searching), sum(searching)
+                with searches() as searching:
+                    started = cpu_seconds()
+                    asyncio.run(not_kept(context, asked))
+                    without = cpu_seconds() - started - sum(searching)
+            except HopgraphError as error:
+                print(f"{name:<14} not measured: {error.message}")
+                continue
+            calls, steps = sum(row["calls"] for row in rows), sum(row["supersteps"] for row in rows)
+            size = sum(row["bytes"] for row in rows) / len(rows) / 1024
+            rows.sort(key=lambda row: row["calls"])
+            third = len(rows) // 3
+            short, long = (
+                sum(row["bytes"] for row in part) / sum(row["calls"] for row in part) / 1024
+                for part in (rows[:third], rows[-third:])
+            )
+            a_call = 1e3 * with_checkpoints / calls
+            wrong = ["CPU"] if a_call > CALL else []
+            wrong += ["KiB"] if size > QUESTION else []
+            print(
+                f"{name:<14}{calls / len(rows):>7.1f}{steps / len(rows):>7.1f}{1e3 * search / max(count, 1):>8.1f}"
+                f"{a_call:>11.1f}{1e3 * without / calls:>8.1f}{1e3 * with_checkpoints / steps:>13.1f}"
+                f"{size:>10.0f}{short:>8.1f}{long:>7.1f}{'   misses ' + ', '.join(wrong) if wrong else ''}",
+                flush=True,
+            )
+            missed |= bool(wrong)
+    raise SystemExit(int(missed))
+
+
+async def kept(context: Context, questions: Sequence[Question]) -> list[dict[str, int]]:
+    """Run the questions as `hopgraph ask` does; gives calls, supersteps and bytes of checkpoints of each."""
+    rows = []
+    with tempfile.TemporaryDirectory() as place:
+        async with open_checkpoints(str(Path(place) / "checkpoints.sqlite")) as saver:
+            threads = [new_thread(context) for _ in questions]
+            pending = asyncio.Semaphore(TOGETHER)
+
+            async def run(question: Question, thread: str) -> Any:
+                async with pending:
+                    return await ask(question.question, context, saver, thread=thread)
+
+            results = await asyncio.gather(*map(run, questions, threads))
+            database = saver.conn  # type: ignore[attr-defined]
+            pages = sum(size for (size,) in database.execute("SELECT pgsize FROM dbstat"))
+            stored: dict[str, int] = {}
+            supersteps: dict[str, int] = {}
+            for table, columns in (("checkpoints", "checkpoint, metadata"), ("writes", "value, channel")):
+                lengths = " + ".join(f"length({column})" for column in columns.split(", "))
+                for thread, size in database.execute(
+                    f"SELECT thread_id, SUM({lengths} + 150) FROM {table} GROUP BY thread_id"
+                ):
+                    stored[thread] = stored.get(thread, 0) + size
+            for thread, count in database.execute("SELECT thread_id, COUNT(*) FROM checkpoints GROUP BY thread_id"):
+                supersteps[thread] = count
+            # The file's pages are shared out by what each thread has in them.
+            scale = pages / sum(stored.values())
+            for thread, result in zip(threads, results, strict=True):
+                size = int(stored[thread] * scale)
+                rows.append({"calls": result["cost"]["calls"], "supersteps": supersteps[thread], "bytes": size})
+    return rows
+
+
+async def not_kept(context: Context, questions: Sequence[Question]) -> None:
+    """Run the questions on the bare graph, without checkpoints."""
+    graph = load(context.method)
+    pending = asyncio.Semaphore(TOGETHER)
+
+    async def run(question: Question) -> None:
+        async with pending:
+            await graph.ainvoke({"question": question.question}, context=context)
+
+    await asyncio.gather(*map(run, questions))
+
+
+@contextmanager
+def searches() -> Iterator[list[float]]:
+    """CPU seconds of each search while the context lasts."""
+    spent: list[float] = []
+    search_many = Index.search_many
+
+    def timed(self: Index, *args: Any, **options: Any) -> Any:
+        started = time.thread_time()
+        found = search_many(self, *args, **options)
+        spent.append(time.thread_time() - started)
+        return found
+
+    Index.search_many = timed  # type: ignore[method-assign]
+    try:
+        yield spent
+    finally:
+        Index.search_many = search_many  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    typer.run(main)
