@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -12,7 +11,7 @@ from nodes.context import CompactContext
 from nodes.dag import in_wave
 from nodes.events import AskedEvent, FoundEvent, tell
 from nodes.pairs import open_run_pairs, pair_reference
-from nodes.search import search_call
+from nodes.search import in_search_thread, search_call
 from nodes.state import CompactState, Node
 from nodes.steps import step
 from nodes.tracers import traced_searches
@@ -35,7 +34,7 @@ def pair_retriever() -> Node:
         async with traced_searches(
             state, queries, node="retriever", retriever="pairs", top_k=context.top_k
         ) as reported:
-            hits = await asyncio.to_thread(
+            hits = await in_search_thread(
                 lambda: open_run_pairs(state).search_many(list(queries.values()), context.top_k, within)
             )
             seconds = time.perf_counter() - clock

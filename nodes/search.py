@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
 
+from inference.embedded_server import usable_cores
 from inference.ledger import Call
+from inference.settings import get_settings
 from nodes.context import Context, Retriever
 from nodes.deadlines import within_deadlines
 from nodes.events import AskedEvent, FoundEvent, tell
@@ -21,7 +25,12 @@ from nodes.tracers import traced_searches
 from stores.given import rank_given
 from stores.passages import Passage
 
-__all__ = ["Found", "search", "search_call"]
+__all__ = ["Found", "in_search_thread", "search", "search_call"]
+
+Result = TypeVar("Result")
+_Ranked = list[list[tuple[str, float, str]]]
+"""For every query id, score and `found_by` of its hits, best first."""
+_THREADS_FOR_SERVERS = 32
 
 
 @dataclass(frozen=True)
@@ -81,16 +90,18 @@ async def _search(
     how = "given" if given else mode or context.mode
     async with traced_searches(state, queries, node=node, retriever=how, top_k=count) as reported:
         if given:
-            ranked = await _rank_given(state, given, list(queries.values()), count)
+            ranked, found = await _rank_given(state, given, list(queries.values()), count)
         else:
 
-            def run() -> list[list[tuple[str, float, str]]]:
-                rows = open_run_index(state).search_many(list(queries.values()), count, mode or context.mode)
-                return [[(hit.id, hit.score, hit.found_by) for hit in row] for row in rows]
+            def run() -> tuple[_Ranked, list[Passage]]:
+                index = open_run_index(state)
+                rows = index.search_many(list(queries.values()), count, mode or context.mode)
+                ranked: _Ranked = [[(hit.id, hit.score, hit.found_by) for hit in row] for row in rows]
+                return ranked, index.get(list(dict.fromkeys(hit.id for row in rows for hit in row)))
 
-            ranked = await asyncio.to_thread(run)
+            ranked, found = await in_search_thread(run)
         seconds = time.perf_counter() - clock
-        passages = {p.id: p for p in await fetch(state, [key for row in ranked for key, _, _ in row])}
+        passages = {passage.id: passage for passage in found}
         hits = [[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked]
         reported.extend(hits)
     for (step, query), refs in zip(queries.items(), hits, strict=True):
@@ -107,10 +118,24 @@ async def _search(
 
 async def _rank_given(
     state: Any, ids: Sequence[str], queries: Sequence[str], count: int
-) -> list[list[tuple[str, float, str]]]:
+) -> tuple[_Ranked, list[Passage]]:
     passages = await fetch(state, ids)
-    rankings = await asyncio.to_thread(lambda: [rank_given(query, passages) for query in queries])
-    return [[(passage.id, score, "given") for passage, score in ranking[:count]] for ranking in rankings]
+    rankings = await in_search_thread(lambda: [rank_given(query, passages) for query in queries])
+    best = [ranking[:count] for ranking in rankings]
+    ranked = [[(passage.id, score, "given") for passage, score in row] for row in best]
+    return ranked, [passage for row in best for passage, _ in row]
+
+
+async def in_search_thread(call: Callable[[], Result]) -> Result:
+    """Do a search in one of the threads for that: what is short must not queue behind what keeps a core busy."""
+    # A server's work is not this machine's: there, more may be asked for at the same time than there are cores.
+    threads = _THREADS_FOR_SERVERS if get_settings().embed_url or get_settings().chroma_url else usable_cores()
+    return await asyncio.get_running_loop().run_in_executor(_threads(threads), call)
+
+
+@lru_cache(maxsize=2)
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, "search")
 
 
 def search_call(step: str, method: str, node: str, started: float, seconds: float, found: list[str]) -> Call:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 import uuid
 from collections import deque
@@ -226,12 +225,12 @@ def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequen
 
 
 def in_flight() -> int:
-    """Questions worked on at the same time: some more than the endpoint takes calls, since some search meanwhile."""
+    """Questions worked on at the same time: more than the endpoint takes calls, since some search meanwhile."""
     settings = get_settings()
     calls = settings.llm_concurrency
     if settings.llm_url is None:
         calls = min(calls, settings.embedded_parallel)
-    return math.ceil(calls * 1.25)
+    return 2 * calls
 
 
 async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress | None = None) -> None:
