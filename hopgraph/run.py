@@ -24,6 +24,7 @@ from stores.checkpoints import only_here
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.types import StreamMode
 
     from nodes.context import Context
 
@@ -333,12 +334,13 @@ async def _run_graph(
     graph = load(context.method, saver)
     error: RunError | None = None
     thread = str(config["configurable"]["thread_id"])
+    # What nobody listens to is not sent: each event wakes the event loop.
+    heard: list[StreamMode] = ["updates"] if on_step or on_event else []
+    heard += ["custom"] if on_event else []
     try:
         async with only_here(saver, thread):
             # `sync`: a step's results are on disk before the next step's calls go out.
-            stream = graph.astream(
-                given, config, context=context, stream_mode=["updates", "custom"], durability="sync", subgraphs=True
-            )
+            stream = graph.astream(given, config, context=context, stream_mode=heard, durability="sync", subgraphs=True)
             reported: dict[str, Step] = {}
             async for _, mode, update in stream:
                 if mode == "custom" and on_event is not None:

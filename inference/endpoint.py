@@ -347,7 +347,7 @@ class Endpoint:
         if top_logprobs is not None:
             body |= {"logprobs": True, **({"top_logprobs": top_logprobs} if top_logprobs else {})}
         model = await self.model_name()
-        key = cache_key(model, messages, body)
+        key = cache_key(model, messages, body) if cache is not None else ""
         if cache is not None and (known := _unpack(await cache.get(key))) is not None:
             return known
         if turn.get() and "priority" not in body and self.ranks:

@@ -384,7 +384,7 @@ async def _send(request: _Request) -> _Raw:
 
 def pack_prompt(messages: Sequence[Message]) -> bytes:
     """Messages as a checkpoint keeps them: small, since they have passages in them."""
-    return zlib.compress(json.dumps([[message.role, message.content] for message in messages]).encode())
+    return zlib.compress(json.dumps([[message.role, message.content] for message in messages]).encode(), 1)
 
 
 def unpack_prompt(packed: bytes) -> list[tuple[str, str]]:
