@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,6 +195,8 @@ def _one_line(error: Exception) -> str:
 
 def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
     """Have a checkpointer's own errors, and those of reading what it holds, raised as errors a person can act on."""
+    from langgraph.checkpoint.base import ERROR
+
     # Damaged bytes are a ValueError to each of msgpack, JSON, UTF-8 and zlib.
     known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ValueError, NotImplementedError)
     if place.partition("://")[0] in _POSTGRES:
@@ -230,8 +232,15 @@ def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: s
             raise explain(ValueError("what it holds is no checkpoint"))
         return found
 
-    read = saver.aget_tuple
+    async def written(config: RunnableConfig, writes: Sequence[tuple[str, Any]], *place: Any, **named: Any) -> None:
+        # A task that is stopped between its writes and the choice of what follows it is kept by LangGraph with the
+        # former alone. Going on, it would take that for a task which ended and led nowhere: the run would be over.
+        failed = [row for row in writes if row[0] == ERROR]
+        await write(config, failed or writes, *place, **named)
+
+    read, write = saver.aget_tuple, saver.aput_writes
     saver.aget_tuple = checked  # type: ignore[method-assign]
+    saver.aput_writes = written  # type: ignore[method-assign]
     for name in ("aget_tuple", "aput", "aput_writes", "adelete_thread"):
         setattr(saver, name, awaited(getattr(saver, name)))
     saver.alist = listed(saver.alist)  # type: ignore[method-assign]

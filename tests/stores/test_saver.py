@@ -6,10 +6,12 @@ import asyncio
 import sqlite3
 import threading
 import zlib
+from typing import TypedDict
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph import START, StateGraph
 
 import stores.saver
 from inference.errors import StoreError
@@ -18,6 +20,10 @@ from stores.saver import PackingSerializer
 
 CONFIG = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 LARGE = [{"id": f"root/{number}", "question": "Who directed it?"} for number in range(200)]
+
+
+class Rows(TypedDict):
+    rows: list[int]
 
 
 def checkpoint(value):
@@ -87,6 +93,44 @@ async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home):
         found = await saver.aget_tuple(CONFIG)
     assert found is not None
     assert found.checkpoint["channel_values"] == {"rows": [1]}
+
+
+async def test_a_run_stopped_between_a_node_and_the_choice_of_the_next_goes_on_from_the_node(home):
+    """LangGraph keeps what the node wrote beside the error; without the choice, that reads as a run that is over."""
+    choosing = asyncio.Event()
+    ran = []
+
+    async def first(state):
+        ran.append("first")
+        return {"rows": [1]}
+
+    async def second(state):
+        return {"rows": [*state["rows"], 2]}
+
+    async def choose(state):
+        if not choosing.is_set():
+            choosing.set()
+            await asyncio.Event().wait()
+        return "second"
+
+    builder = StateGraph(Rows)
+    builder.add_node("first", first)
+    builder.add_node("second", second)
+    builder.add_edge(START, "first")
+    builder.add_conditional_edges("first", choose, ["second"])
+    async with open_checkpoints() as saver:
+        graph = builder.compile(checkpointer=saver)
+
+        async def run(given):
+            return [row async for row in graph.astream(given, CONFIG, subgraphs=True, stream_mode="values")]
+
+        running = asyncio.create_task(run({"rows": []}))
+        await choosing.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await run(None))[-1] == ((), {"rows": [1, 2]})
+        assert ran == ["first", "first"]
 
 
 async def test_checkpoints_are_listed_newest_first_and_deleted_with_their_thread(home):
