@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,9 +29,6 @@ __all__ = ["RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinish
 
 RETRIED = frozenset({"endpoint", "internal", "input"})
 """Kinds of failures that are not the model's: going on with a run tries these questions again."""
-_SWITCH = 0.0005
-"""Seconds after which a thread lets another have its turn. Searches and writes run in threads beside the event loop,
-which would else wait Python's 5 ms for each of them, while the endpoint waits for it."""
 PATIENCE = 20
 """Questions in a row that the endpoint fails before the run stops: it is gone, and nothing is lost by waiting."""
 
@@ -255,16 +251,12 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
             variants = list({job.variant.name: job.variant for job in queue}.values())
             oracle = await asyncio.to_thread(_oracle, variants, asked, about["identity"])
             runner = _Runner(about, oracle, saver, append, on_result)
-            usual = sys.getswitchinterval()
-            sys.setswitchinterval(_SWITCH)
             try:
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(in_flight(), len(queue))):
                         group.create_task(runner.work(queue))
             except BaseExceptionGroup as problems:
                 raise _first(problems) from None
-            finally:
-                sys.setswitchinterval(usual)
 
 
 def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
