@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo demo-pairs test test-slow test-vllm vllm vllm-up lint train-revelator drawings lock clean
+.PHONY: setup dev demo demo-pairs test test-slow test-vllm vllm vllm-up lint benchmarks train-revelator drawings lock clean
 
 setup: $(VENV)/installed
 
@@ -65,6 +65,10 @@ lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The tables of benchmarks/README.md.
+benchmarks: setup
+	$(BIN)/python benchmarks/all.py $(DATA)
 
 # Each trains a part anew, in an environment of its own because of torch; minutes on a CPU, the extractor longer.
 DATA ?= ../shared/data

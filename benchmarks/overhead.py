@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from saturation import cpu_seconds, serving
+from saturation import ReplyTimes, cpu_seconds, serving
 
 from hopgraph.evaluation.data import Question, read_questions, sample
 from hopgraph.methods import METHODS, load
@@ -54,7 +54,7 @@ def main(
         f"{'method':<14}{'calls':>7}{'steps':>7}{'ms':>8}{'kept':>11}{'not':>8}{'kept':>13}{'question':>10}{'short':>8}{'long':>7}"
     )
     missed = False
-    with serving(asked, index, 0.0, 64) as url:
+    with serving(asked, index, ReplyTimes(0.0), 64) as url:
         os.environ |= {"HOPGRAPH_LLM_URL": url, "HOPGRAPH_LLM_CONCURRENCY": "64", "HOPGRAPH_CACHE": "off"}
         get_settings.cache_clear()
         for name in method.split(",") if method else METHODS:

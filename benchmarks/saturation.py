@@ -4,7 +4,8 @@
     python benchmarks/saturation.py DATA/2wikimultihopqa/questions.jsonl.gz --dataset 2wikimultihopqa --index 2wiki
 
 Without --url perfect agents in a process of their own play the model; every reply takes one second, and 64 are made at
-a time. With --url a real server is asked (vLLM's cache is reset in between, where it allows that).
+a time. With --spread replies take times as unlike as their lengths would be: log-normal, with the same mean. With --url
+a real server is asked (vLLM's cache is reset in between, where it allows that).
 
 Each method is run as `hopgraph eval` runs it, and the requests it makes are recorded: what was asked, and which replies
 there were before. Then a bare client sends the very same requests again through the same endpoint, each as soon as
@@ -12,17 +13,19 @@ those before it are answered: the physical limit, for it searches nothing, check
 sends them in lock-step, as toolkits do that take a whole batch from step to step: the second calls of all questions go
 out when all first ones are answered. `bare` and `lock-step` are their times divided by ours: 1 is as fast as can be.
 
-`ideal` is max(calls x latency / slots, CPU time of the evaluation / cores) plus the longest chain of calls, and
+`ideal` is max(seconds of all replies / slots, CPU time of the evaluation / cores) plus the longest chain of calls, and
 `x ideal` our time divided by it. What is started once (imports, opening the index) is done before the clock starts, by
-a run of two questions. CompactRAG takes part if the index has a knowledge base (`hopgraph read`).
+a run of two questions. CompactRAG takes part if the index has a knowledge base (`hopgraph read --perfect`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import multiprocessing
 import os
+import random
 import resource
 import tempfile
 import time
@@ -31,7 +34,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import aiohttp
 import typer
@@ -61,18 +64,20 @@ def main(
     limit: Annotated[int, typer.Option(help="How many questions.")] = 200,
     latency: Annotated[float, typer.Option(help="Seconds of a simulated reply.")] = 1.0,
     slots: Annotated[int, typer.Option(help="Replies at a time.")] = 64,
+    spread: Annotated[float, typer.Option(help="Of simulated replies' times: sigma of a log-normal.")] = 0.0,
     url: Annotated[str, typer.Option(help="A real endpoint instead of the simulation.")] = "",
     max_tokens: Annotated[int, typer.Option(help="Longest reply, of a real endpoint.")] = 128,
 ) -> None:
     """Print the time of each method beside the three others; exit code 1 if a goal is missed."""
     asked = sample(read_questions(questions, dataset), limit, seed=0)
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {len(asked)} questions of {dataset}, {index}")
-    print((url and f"{url}, {slots} at a time\n") or f"simulated: latency {latency:g} s, {slots} slots\n")
+    times = ReplyTimes(latency, spread)
+    print((url and f"{url}, {slots} at a time\n") or f"simulated: {times}, {slots} slots\n")
     head = f"{'method':<14}{'calls':>7}{'chain':>7}{'CPU s':>8}{'ours s':>8}{'bare':>7}{'lock-step':>11}"
     print(head if url else f"{head}{'ideal s':>9}{'x ideal':>9}")
     values: dict[str, Any] = {"index": index} if index else {}
     missed = False
-    with serving(asked, index, latency, slots, url) as address:
+    with serving(asked, index, times, slots, url) as address:
         os.environ |= {"HOPGRAPH_LLM_URL": address, "HOPGRAPH_LLM_CONCURRENCY": str(slots), "HOPGRAPH_CACHE": "off"}
         get_settings.cache_clear()
         values |= {"max_tokens": max_tokens} if url else {}
@@ -89,13 +94,15 @@ def main(
             bare = asyncio.run(send_again(address, sent, slots)) / row["seconds"]
             forget(url)
             lock_step = asyncio.run(send_in_lock_step(address, sent, slots)) / row["seconds"]
-            line = f"{name:<14}{row['calls']:>7,.0f}{row['chain']:>7.0f}{row['cpu']:>8.1f}{row['seconds']:>8.1f}"
+            chain = max(max(depths(rows, lambda row: 1).values()) for rows in by_question(sent))
+            line = f"{name:<14}{len(sent):>7,}{chain:>7.0f}{row['cpu']:>8.1f}{row['seconds']:>8.1f}"
             line += f"{bare:>7.2f}{lock_step:>11.2f}"
             wrong = ["bare"] if bare < LEAST else []
-            # Where a question has one call, there is nothing to be in step with.
-            wrong += ["lock-step"] if lock_step < LOCK_STEP and row["chain"] > 1 else []
+            # Where all replies take as long as each other, or a question has one call, there is no step to wait for.
+            wrong += ["lock-step"] if lock_step < LOCK_STEP and chain > 1 and (spread or url) else []
             if not url:
-                ideal = max(row["calls"] * latency / slots, row["cpu"] / (os.cpu_count() or 1)) + row["chain"] * latency
+                longest = max(max(depths(rows, times.of).values()) for rows in by_question(sent))
+                ideal = max(sum(map(times.of, sent)) / slots, row["cpu"] / (os.cpu_count() or 1)) + longest
                 line += f"{ideal:>9.1f}{row['seconds'] / ideal:>9.2f}"
                 wrong += ["x ideal"] if row["seconds"] / ideal > WORST else []
             print(line + ("   misses " + ", ".join(wrong) if wrong else ""), flush=True)
@@ -103,15 +110,41 @@ def main(
     raise SystemExit(int(missed))
 
 
+@dataclass(frozen=True)
+class ReplyTimes:
+    """How long simulated replies take."""
+
+    mean: float
+    spread: float = 0.0
+
+    def of(self, request: HasId) -> float:
+        """Seconds that the reply to a request takes: the same whenever it is sent."""
+        if not self.spread:
+            return self.mean
+        normal = random.Random(request.id).gauss(0.0, self.spread)
+        return self.mean * math.exp(normal - self.spread**2 / 2)
+
+    def __str__(self) -> str:
+        return f"{self.mean:g} s a reply" + (f", log-normal with sigma {self.spread:g}" if self.spread else "")
+
+
+class HasId(Protocol):
+    """A request."""
+
+    @property
+    def id(self) -> str:
+        """Its `X-Request-Id`."""
+
+
 @contextmanager
-def serving(questions: Sequence[Question], index: str, latency: float, slots: int, url: str = "") -> Iterator[str]:
+def serving(questions: Sequence[Question], index: str, times: ReplyTimes, slots: int, url: str = "") -> Iterator[str]:
     """The endpoint's URL: a simulated one's is in another process, so that its work is not taken for the client's."""
     if url:
         yield url
         return
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=serve, args=(there, list(questions), index, latency, slots), daemon=True)
+    process = context.Process(target=serve, args=(there, list(questions), index, times, slots), daemon=True)
     process.start()
     try:
         yield here.recv()
@@ -120,16 +153,16 @@ def serving(questions: Sequence[Question], index: str, latency: float, slots: in
         process.join()
 
 
-def serve(pipe: Connection, questions: list[Question], index: str, latency: float, slots: int) -> None:
+def serve(pipe: Connection, questions: list[Question], index: str, times: ReplyTimes, slots: int) -> None:
     """What that process does."""
     agents = PerfectAgents(cases_of(questions, gold_passages(questions, index or None)))
-    with Endpoint(agents, "simulated-perfect", latency=latency, slots=slots).running() as endpoint:
+    with Endpoint(agents, "simulated-perfect", latency=times.of, slots=slots).running() as endpoint:
         pipe.send(endpoint.url)
         time.sleep(24 * 3600)
 
 
 def evaluate(method: str, questions: Sequence[Question], dataset: str, values: dict[str, Any]) -> dict[str, float]:
-    """Run the questions as `hopgraph eval` does; gives calls, longest chain, CPU seconds and seconds."""
+    """Run the questions as `hopgraph eval` does; gives CPU seconds and seconds."""
     variants = plan.plain_variants([method], values)
     with tempfile.TemporaryDirectory() as place:
         folder = RunFolder(Path(place) / "run")
@@ -147,8 +180,7 @@ def evaluate(method: str, questions: Sequence[Question], dataset: str, values: d
         lines: list[dict[str, Any]] = list(folder.results)
     if any((line.get("error") or {}).get("kind") in runner.RETRIED for line in lines):
         raise SystemExit(f"{method}: calls failed: {next(line['error'] for line in lines if line.get('error'))}")
-    calls = sum(line["cost"]["calls"] for line in lines)
-    return {"calls": calls, "chain": max(line["cost"]["chain"] for line in lines), "cpu": cpu, "seconds": seconds}
+    return {"cpu": cpu, "seconds": seconds}
 
 
 @dataclass
@@ -156,7 +188,6 @@ class Sent:
     """A request as it was made."""
 
     id: str
-    question: int
     asked: float
     """When the method wanted it; it may have waited for its turn then."""
     ended: float = 0.0
@@ -175,7 +206,7 @@ def recording() -> Iterator[list[Sent]]:
     under_way: dict[str, Sent] = {}
 
     async def completing(self: Any, messages: Any, *, request_id: str, **options: Any) -> Any:
-        row = under_way[request_id] = Sent(request_id, turn.get(), time.perf_counter())
+        row = under_way[request_id] = Sent(request_id, time.perf_counter())
         reply = await complete(self, messages, request_id=request_id, **options)
         row.ended = time.perf_counter()
         sent.append(row)
@@ -195,10 +226,18 @@ def recording() -> Iterator[list[Sent]]:
 
 def by_question(sent: Sequence[Sent]) -> list[list[Sent]]:
     """The requests of each question, in the order in which they were made."""
-    rows: dict[int, list[Sent]] = {}
+    rows: dict[str, list[Sent]] = {}
     for row in sorted(sent, key=lambda row: row.asked):
-        rows.setdefault(row.question, []).append(row)
-    return [rows[number] for number in sorted(rows)]
+        rows.setdefault(row.id.partition(".")[0], []).append(row)
+    return list(rows.values())
+
+
+def depths(rows: Sequence[Sent], cost: Callable[[Sent], float]) -> dict[str, float]:
+    """What each request of a question ends at, if each costs so much and waits for nothing but those before it."""
+    found: dict[str, float] = {}
+    for row in rows:
+        found[row.id] = cost(row) + max((found[other.id] for other in row.before(rows)), default=0.0)
+    return found
 
 
 async def send_again(url: str, sent: Sequence[Sent], slots: int) -> float:
@@ -214,10 +253,10 @@ async def send_again(url: str, sent: Sequence[Sent], slots: int) -> float:
         async with asyncio.TaskGroup() as group:
             for number, rows in enumerate(by_question(sent)):
                 turn.set(number)
-                tasks: dict[int, asyncio.Task[None]] = {}
+                tasks: dict[str, asyncio.Task[None]] = {}
                 for row in rows:
-                    waited = [tasks[id(other)] for other in row.before(rows)]
-                    tasks[id(row)] = group.create_task(ask(post, row, waited))
+                    waited = [tasks[other.id] for other in row.before(rows)]
+                    tasks[row.id] = group.create_task(ask(post, row, waited))
         return time.perf_counter() - started
 
 
@@ -225,12 +264,11 @@ async def send_in_lock_step(url: str, sent: Sequence[Sent], slots: int) -> float
     """Seconds it needs if all questions' first calls are answered before any second one is made, and so on."""
     steps: list[list[Sent]] = []
     for rows in by_question(sent):
-        depth: dict[int, int] = {}
+        depth = depths(rows, lambda row: 1)
         for row in rows:
-            depth[id(row)] = max((depth[id(other)] + 1 for other in row.before(rows)), default=0)
-            while len(steps) <= depth[id(row)]:
+            while len(steps) < depth[row.id]:
                 steps.append([])
-            steps[depth[id(row)]].append(row)
+            steps[int(depth[row.id]) - 1].append(row)
     async with bare_client(url, slots) as post:
         started = time.perf_counter()
         for step in steps:

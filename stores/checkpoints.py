@@ -195,7 +195,7 @@ def _one_line(error: Exception) -> str:
 
 def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
     """Have a checkpointer's own errors, and those of reading what it holds, raised as errors a person can act on."""
-    from langgraph.checkpoint.base import ERROR
+    from langgraph.checkpoint.serde.types import ERROR
 
     # Damaged bytes are a ValueError to each of msgpack, JSON, UTF-8 and zlib.
     known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ValueError, NotImplementedError)

@@ -64,16 +64,23 @@ class Endpoint:
     Args:
         model: Makes the completion of a request; from several threads at a time. What it raises is a 400.
         name: The model's name.
-        latency: Seconds that every completion takes.
+        latency: Seconds that a completion takes: each, or by its request.
         slots: Completions made at a time; the others wait. None: as many as come.
     """
 
-    def __init__(self, model: Model, name: str, *, latency: float = 0.0, slots: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        name: str,
+        *,
+        latency: float | Callable[[Request], float] = 0.0,
+        slots: int | None = None,
+    ) -> None:
         self.requests: list[str] = []
         """Ids of the requests for completions, in the order in which they came."""
         self.name = name
         self._model = model
-        self._latency = latency
+        self._latency = latency if callable(latency) else lambda request: latency
         self._slots = threading.Semaphore(slots) if slots else None
         outer = self
 
@@ -120,10 +127,10 @@ class Endpoint:
         """The body of a chat completion; it takes the latency, and a slot."""
         self.requests.append(request.id)
         if self._slots is None:
-            time.sleep(self._latency)
+            time.sleep(self._latency(request))
             return _body(request, self._model(request), self.name)
         with self._slots:
-            time.sleep(self._latency)
+            time.sleep(self._latency(request))
         return _body(request, self._model(request), self.name)
 
     @contextmanager
