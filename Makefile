@@ -68,7 +68,7 @@ lint: dev
 
 # The tables of benchmarks/README.md.
 benchmarks: setup
-	$(BIN)/python benchmarks/all.py $(DATA)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/all.py $(DATA)
 
 # Each trains a part anew, in an environment of its own because of torch; minutes on a CPU, the extractor longer.
 DATA ?= ../shared/data

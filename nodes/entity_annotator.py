@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -15,13 +16,16 @@ from stores.entities import find_entities
 
 __all__ = ["entity_annotator"]
 
+# One, for spaCy takes one text at a time: those that wait for it must not hold threads that others need.
+_thread = ThreadPoolExecutor(1, "entities")
+
 
 def entity_annotator() -> Node:
     """A node that finds the entities which the pairs have to name, by spaCy."""
 
     async def entity_annotator(state: ReaderState, runtime: Runtime[Any]) -> dict[str, Any]:
         passage = (await fetch(state, [state["source"]["id"]]))[0]
-        found = await asyncio.to_thread(find_entities, plain(passage.text))
+        found = await asyncio.get_running_loop().run_in_executor(_thread, find_entities, plain(passage.text))
         entities = [Entity(text=entity.text, label=entity.label) for entity in found]
         row = step(
             "root/entity_annotator",

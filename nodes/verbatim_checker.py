@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -77,26 +78,39 @@ def verbatim_checker() -> Node:
 
 def verbatim(answer: str, texts: Iterable[str]) -> str | None:
     """The answer as one of the texts has it, whole words only; None if none does."""
-    wanted = [_whole(part) for part in (_level(answer), _level(answer.strip(_AROUND))) if part]
+    wanted = [part for part in (_level(answer), _level(answer.strip(_AROUND))) if part]
     for text in texts:
         level = _level(text)
         for part in wanted:
-            if found := part.search(level):
-                return text[found.start() : found.end()]
+            if (at := _find(part, level)) >= 0:
+                return text[at : at + len(part)]
     return None
 
 
 def mentions(texts: Iterable[str], entity: str) -> bool:
     """Whether one of the texts names an entity, whatever its case and without regard to a leading article."""
-    name = _whole(_level(entity).removeprefix("the ").removesuffix("'s"))
-    return any(name.search(_level(text)) for text in texts)
+    name = _level(entity).removeprefix("the ").removesuffix("'s")
+    return not name or any(_find(name, _level(text)) >= 0 for text in texts)
 
 
-def _whole(part: str) -> re.Pattern[str]:
-    """Finds `part` where it neither begins nor ends inside a word."""
-    return re.compile(rf"(?<!\w(?=\w)){re.escape(part)}(?!(?<=\w)\w)")
+def _find(part: str, text: str) -> int:
+    """Where `part` stands in `text` and neither begins nor ends inside a word; -1 if nowhere."""
+    at = text.find(part)
+    while at >= 0:
+        end = at + len(part)
+        begins_inside = at > 0 and _is_word(text[at - 1]) and _is_word(part[0])
+        ends_inside = end < len(text) and _is_word(part[-1]) and _is_word(text[end])
+        if not (begins_inside or ends_inside):
+            return at
+        at = text.find(part, at + 1)
+    return -1
 
 
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+@lru_cache(maxsize=256)  # a pair is looked through for each entity
 def _level(text: str) -> str:
     """`text` in small letters with plain quotation marks and dashes, of the same length."""
     lower = "".join(small if len(small := character.lower()) == 1 else character for character in text)

@@ -124,6 +124,7 @@ class Pairs:
         self._path = path
         self._lock = threading.Lock()
         self._loaded: tuple[str, list[str], list[str], NDArray[np.float32]] | None = None
+        self._counted: tuple[str, int, int] | None = None
         with self._failures():
             self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -152,11 +153,19 @@ class Pairs:
     @property
     def read(self) -> int:
         """Passages that have been read."""
-        return len(self.done()) - len(self.failed())
+        return self._counts()[0]
 
     def __len__(self) -> int:
         """Pairs."""
-        return int(self._all("SELECT count(*) FROM pairs")[0][0])
+        return self._counts()[1]
+
+    def _counts(self) -> tuple[int, int]:
+        """Passages read, and pairs: counted again only after something was written, for that takes all rows."""
+        change, counted = self._about("change", "0"), self._counted
+        if counted is None or counted[0] != change:
+            read = self._all("SELECT count(*) FROM readings WHERE cause = ''")[0][0]
+            counted = self._counted = (change, int(read), int(self._all("SELECT count(*) FROM pairs")[0][0]))
+        return counted[1], counted[2]
 
     def done(self) -> set[str]:
         """Ids of all passages with a reading, failed or not."""

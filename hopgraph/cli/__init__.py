@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -35,6 +36,9 @@ app.add_typer(prompts, name="prompts")
 
 def main() -> None:
     """Run the command line of this process."""
+    # Several questions are worked on at a time. Threads that numpy shares each small product out to only get in their
+    # way: an answer of CompactRAG's extractor took 85 ms of CPU with two of them, 52 without.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run_app())
 
 
