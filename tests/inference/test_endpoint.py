@@ -8,12 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from email.utils import formatdate
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langsmith._internal._serde import dumps_json
 
 import inference.endpoint
 from inference.endpoint import Endpoint, Message, Reply, ResponseCache, Schema, get_endpoint
@@ -581,6 +583,39 @@ async def test_a_password_in_the_url_is_in_no_message(serve):
     with pytest.raises(InputError) as caught:
         endpoint("htp://me:hunter2@host/v1")
     assert "hunter2" not in str(caught.value)
+
+
+async def test_no_password_reaches_a_tracer_that_writes_out_what_a_call_was_given(serve):
+    """LangChain's callbacks get a task's input as it is, and LangSmith's serializer writes out dataclasses."""
+    secret = endpoint(
+        serve(in_turn("fine")).url.replace("//", "//me:hunter2@"), checkpoints="postgresql://me:hunter3@h/d"
+    )
+
+    @dataclass
+    class Given:
+        endpoint: object
+
+    for text in (dumps_json(Given(secret)).decode(), repr(Given(secret))):
+        assert "hunter" not in text
+        assert "***@127.0.0.1" in text
+
+
+async def test_passwords_kept_for_other_programs_are_not_sent(serve, tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text("default login me password hunter2\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server = serve(in_turn("fine"))
+    monkeypatch.setattr(inference.endpoint, "_HERE", ())  # as if it were another machine's
+    assert (await endpoint(server, llm_api_key=KEY).complete(ASK, request_id="i")).text == "fine"
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_server_elsewhere_is_asked_through_the_proxy_that_the_environment_names(serve, monkeypatch):
+    proxy = serve(in_turn("fine"))
+    monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+    monkeypatch.setenv("no_proxy", "")
+    reply = await endpoint("http://model.invalid/v1").complete(ASK, request_id="i")
+    assert reply.text == "fine"
 
 
 def files(folder: Path) -> list[Path]:

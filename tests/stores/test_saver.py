@@ -12,10 +12,11 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
 
 import stores.saver
 from inference.errors import StoreError
-from stores.checkpoints import open_checkpoints
+from stores.checkpoints import kept_threads, open_checkpoints
 from stores.saver import PackingSerializer
 
 CONFIG = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -131,6 +132,39 @@ async def test_a_run_stopped_between_a_node_and_the_choice_of_the_next_goes_on_f
             await running
         assert (await run(None))[-1] == ((), {"rows": [1, 2]})
         assert ran == ["first", "first"]
+
+
+async def test_what_a_person_decided_is_kept_though_the_node_fails_after_it(home):
+    tries = []
+
+    async def asking(state):
+        answer = interrupt("well?")
+        tries.append(answer)
+        if len(tries) == 1:
+            raise ConnectionError
+        return {"rows": [answer]}
+
+    builder = StateGraph(Rows)
+    builder.add_node("asking", asking)
+    builder.add_edge(START, "asking")
+    async with open_checkpoints() as saver:
+        graph = builder.compile(checkpointer=saver)
+        (asked,) = (await graph.ainvoke({"rows": []}, CONFIG))["__interrupt__"]
+        with pytest.raises(ConnectionError):
+            await graph.ainvoke(Command(resume={asked.id: 7}), CONFIG)
+        assert (await graph.ainvoke(None, CONFIG))["rows"] == [7]
+        assert tries == [7, 7]
+
+
+async def test_a_list_of_threads_that_can_t_be_read_is_said(home):
+    async with open_checkpoints() as saver:
+        await saver.aput(CONFIG, checkpoint(1), {}, {})
+    with sqlite3.connect(home / "checkpoints.sqlite") as connection:
+        connection.execute("UPDATE checkpoints SET metadata = 'x'")
+    connection.close()
+    async with open_checkpoints() as saver:
+        with pytest.raises(StoreError, match=r"checkpoints\.sqlite"):
+            await kept_threads(saver, 3)
 
 
 async def test_checkpoints_are_listed_newest_first_and_deleted_with_their_thread(home):
