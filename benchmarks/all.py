@@ -42,7 +42,7 @@ def main(
         "scale": [["scale.py", HOTPOT, hotpot]],
         "vllm": [
             ["saturation.py", questions, *wiki, "--limit", "20", "--slots", "16", "--max-tokens", "48"],
-            ["reader.py", WIKI, questions, "--passages", "60", "--slots", "16", "--max-tokens", "48"],
+            ["reader.py", WIKI, questions, *wiki[:2], "--passages", "60", "--slots", "16", "--max-tokens", "48"],
         ],
     }
     wanted = only.split(",") if only else list(tables)
