@@ -58,6 +58,7 @@ def agent(prompt: str) -> Node:
             ("finish",) if last else tuple(a for a in _ACTIONS if a != "lookup" or state["page"])
         )
         passages = seen(state)
+        blocks, numbers = await _blocks(state, turns, passages)
         asked = await ask_model(
             runtime,
             node="agent",
@@ -69,8 +70,9 @@ def agent(prompt: str) -> Node:
                 "actions": "\n".join(_ACTIONS[action] for action in allowed),
             },
             output=_output(allowed),
-            items=await _blocks(state, turns, passages),
+            items=blocks,
             items_as="evidence",
+            places=numbers,
             role="generator",
         )
         thought, action, argument, problem = _read(asked.value, asked.problem)
@@ -153,8 +155,9 @@ def _written(turns: list[Turn], passages: list[PassageRef]) -> list[str]:
     return lines
 
 
-async def _blocks(state: ReactState, turns: list[Turn], passages: list[PassageRef]) -> list[str]:
-    """Each passage once, with its number; those of the latest search first, since the last ones are left out first."""
+async def _blocks(state: ReactState, turns: list[Turn], passages: list[PassageRef]) -> tuple[list[str], list[int]]:
+    """Each passage once, and their numbers; the latest search's first, since the last ones are left out first."""
     number = {ref["id"]: place for place, ref in enumerate(passages, start=1)}
     latest_first = dict.fromkeys(ref["id"] for turn in reversed(turns) for ref in turn["passages"])
-    return [passage_block(number[passage.id], passage) for passage in await fetch(state, latest_first)]
+    blocks = [passage_block(number[passage.id], passage) for passage in await fetch(state, latest_first)]
+    return blocks, [number[key] for key in latest_first]

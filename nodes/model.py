@@ -113,6 +113,7 @@ async def ask_model(
     output: type[Output],
     items: Sequence[str] = (),
     items_as: str = "",
+    places: Sequence[int] = (),
     role: Role = "llm",
     score: tuple[str, ...] = (),
     binary: bool = False,
@@ -130,6 +131,8 @@ async def ask_model(
         items: Blocks of text, best first, that fill the variable `items_as`; the last ones are left out if the prompt
             does not fit the model's context.
         items_as: The variable for `items`.
+        places: Where each of them stands in the prompt, lowest first; default: as they come. A prompt that grows from
+            call to call has the older items first, so that a server finds its beginning in the prefix cache.
         role: Whose model is asked: the generator's answers, attribution's says what passages bear out.
         score: Path of a field of the output whose token log-probabilities are wanted.
         binary: The scored field is a boolean, and the probability that it is true is wanted.
@@ -144,7 +147,7 @@ async def ask_model(
     """
     async with within_deadlines(runtime):
         asked = await _ask_and_repair(
-            runtime.context, node, step, prompt, values, output, items, items_as, role, score, binary, read
+            runtime.context, node, step, prompt, values, output, items, items_as, places, role, score, binary, read
         )
     for number, call in enumerate(asked.calls, start=1):
         event = RepliedEvent(
@@ -171,6 +174,7 @@ async def _ask_and_repair(
     output: type[Output],
     items: Sequence[str],
     items_as: str,
+    places: Sequence[int],
     role: Role,
     score: tuple[str, ...],
     binary: bool,
@@ -179,7 +183,7 @@ async def _ask_and_repair(
     """As `ask_model`, without deadlines."""
     text = await asyncio.to_thread(load_prompt, prompt, context.prompt_override(prompt))
     endpoint = await open_endpoint(_model_of(context, role), role)
-    messages, truncated = await _fit(endpoint, text, values, items, items_as, context.max_tokens)
+    messages, truncated = await _fit(endpoint, text, values, items, items_as, places, context.max_tokens)
     call = Call(
         id=f"{thread_id()}.{context.method}.{node}.{hashlib.sha256(step.encode()).hexdigest()[:8]}",
         kind="model",
@@ -288,12 +292,19 @@ async def open_endpoint(model: str | None, role: Role = "llm") -> Endpoint:
 
 
 async def _fit(
-    endpoint: Endpoint, prompt: Prompt, values: Mapping[str, str], items: Sequence[str], items_as: str, max_tokens: int
+    endpoint: Endpoint,
+    prompt: Prompt,
+    values: Mapping[str, str],
+    items: Sequence[str],
+    items_as: str,
+    places: Sequence[int],
+    max_tokens: int,
 ) -> tuple[list[Message], int]:
     """The messages with as many items as fit (by bisection), and how many were left out."""
 
     def render(count: int) -> list[Message]:
-        shown = {items_as: "\n".join(items[:count]) or "(none)"} if items_as else {}
+        order = sorted(range(count), key=places.__getitem__) if places else range(count)
+        shown = {items_as: "\n".join(items[i] for i in order) or "(none)"} if items_as else {}
         return prompt.render({**values, **shown})
 
     fitting, too_many = 0, len(items) + 1

@@ -7,6 +7,7 @@ import pytest
 from hopgraph import load
 from hopgraph.run import make_context
 from inference.ledger import cost_of
+from inference.settings import get_settings
 from tests.graphs.conftest import by_node, steps_of
 
 QUESTION = "Where was the director of Alpha born?"
@@ -66,7 +67,23 @@ async def test_every_turn_sees_the_turns_and_the_passages_before_it(model):
     assert "Thought 1: Hm.\nAction 1: search[Alpha film]\nObservation 1: found passages 1" in second
     assert "Observation 2: (result 1 of 1, in passage 1) Its director is Ann Lee." in third
     assert "Observation 3: found passages 2" in last
-    assert last.index('number="2" title="Ann Lee"') < last.index('number="1" title="Alpha"'), "the latest come first"
+    passages = third.partition("<question>")[0]
+    assert 'number="1" title="Alpha"' in passages
+    assert last.startswith(passages.rstrip()), "a prompt begins as the one before it did, for the prefix cache"
+    assert 'number="2" title="Ann Lee"' in last[len(passages.rstrip()) :]
+
+
+async def test_what_was_found_first_is_left_out_first(model, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_LLM_CONTEXT", "4000")
+    get_settings.cache_clear()
+    server = model(by_node(agent=TURNS))
+    await run()
+    whole = len("".join(message["content"] for message in server.requests[-1].body["messages"]).split())
+    server.script = by_node(agent=TURNS)
+    await run(max_tokens=4000 - whole + 1)  # a token of the scripted model is a word
+    last = user(server.requests[-1])
+    assert 'title="Ann Lee"' in last
+    assert 'title="Alpha"' not in last
 
 
 async def test_nothing_can_be_looked_up_before_something_was_found(model):
