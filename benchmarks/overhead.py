@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from saturation import ReplyTimes, cpu_seconds, serving
+from serving import ReplyTimes, cpu_seconds, serving
 
 from hopgraph.evaluation.data import Question, read_questions, sample
 from hopgraph.methods import METHODS, load

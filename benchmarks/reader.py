@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from saturation import LEAST, ReplyTimes, cpu_seconds, forget, recording, send_again, serving
+from saturation import LEAST
+from sending import recording, send_again
+from serving import ReplyTimes, cpu_seconds, forget, serving
 
 from hopgraph.evaluation.data import read_questions, sample
 from hopgraph.reading import read_index

@@ -21,36 +21,23 @@ a run of two questions. CompactRAG takes part if the index has a knowledge base 
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-import multiprocessing
 import os
-import random
-import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-import aiohttp
 import typer
+from sending import by_question, depths, recording, send_again, send_in_lock_step
+from serving import ReplyTimes, cpu_seconds, forget, serving
 
 from hopgraph.evaluation import plan, runner
 from hopgraph.evaluation.data import Question, read_questions, sample
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.methods import METHODS
-from hopgraph.simulation.agents import PerfectAgents
-from hopgraph.simulation.endpoint import Endpoint
-from hopgraph.simulation.gold import cases_of
-from hopgraph.simulation.playing import gold_passages
-from inference import endpoint as client
 from inference.errors import HopgraphError
 from inference.settings import get_settings
-from inference.slots import Slots, turn
 
 WORST, LEAST, LOCK_STEP = 1.15, 0.95, 1.5
 """Goals: our time against the ideal one, the bare client's against ours, and lock-step's against ours."""
@@ -110,57 +97,6 @@ def main(
     raise SystemExit(int(missed))
 
 
-@dataclass(frozen=True)
-class ReplyTimes:
-    """How long simulated replies take."""
-
-    mean: float
-    spread: float = 0.0
-
-    def of(self, request: HasId) -> float:
-        """Seconds that the reply to a request takes: the same whenever it is sent."""
-        if not self.spread:
-            return self.mean
-        normal = random.Random(request.id).gauss(0.0, self.spread)
-        return self.mean * math.exp(normal - self.spread**2 / 2)
-
-    def __str__(self) -> str:
-        return f"{self.mean:g} s a reply" + (f", log-normal with sigma {self.spread:g}" if self.spread else "")
-
-
-class HasId(Protocol):
-    """A request."""
-
-    @property
-    def id(self) -> str:
-        """Its `X-Request-Id`."""
-
-
-@contextmanager
-def serving(questions: Sequence[Question], index: str, times: ReplyTimes, slots: int, url: str = "") -> Iterator[str]:
-    """The endpoint's URL: a simulated one's is in another process, so that its work is not taken for the client's."""
-    if url:
-        yield url
-        return
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=serve, args=(there, list(questions), index, times, slots), daemon=True)
-    process.start()
-    try:
-        yield here.recv()
-    finally:
-        process.terminate()
-        process.join()
-
-
-def serve(pipe: Connection, questions: list[Question], index: str, times: ReplyTimes, slots: int) -> None:
-    """What that process does."""
-    agents = PerfectAgents(cases_of(questions, gold_passages(questions, index or None)))
-    with Endpoint(agents, "simulated-perfect", latency=times.of, slots=slots).running() as endpoint:
-        pipe.send(endpoint.url)
-        time.sleep(24 * 3600)
-
-
 def evaluate(method: str, questions: Sequence[Question], dataset: str, values: dict[str, Any]) -> dict[str, float]:
     """Run the questions as `hopgraph eval` does; gives CPU seconds and seconds."""
     variants = plan.plain_variants([method], values)
@@ -181,141 +117,6 @@ def evaluate(method: str, questions: Sequence[Question], dataset: str, values: d
     if any((line.get("error") or {}).get("kind") in runner.RETRIED for line in lines):
         raise SystemExit(f"{method}: calls failed: {next(line['error'] for line in lines if line.get('error'))}")
     return {"cpu": cpu, "seconds": seconds}
-
-
-@dataclass
-class Sent:
-    """A request as it was made."""
-
-    id: str
-    asked: float
-    """When the method wanted it; it may have waited for its turn then."""
-    ended: float = 0.0
-    body: bytes = b""
-
-    def before(self, others: Sequence[Sent]) -> list[Sent]:
-        """Those requests of the same question whose replies were there when it was made."""
-        return [other for other in others if other.ended <= self.asked]
-
-
-@contextmanager
-def recording() -> Iterator[list[Sent]]:
-    """What Hopgraph's client sends while the context lasts."""
-    sent: list[Sent] = []
-    complete, once = client.Endpoint.complete, client.Endpoint._once
-    under_way: dict[str, Sent] = {}
-
-    async def completing(self: Any, messages: Any, *, request_id: str, **options: Any) -> Any:
-        row = under_way[request_id] = Sent(request_id, time.perf_counter())
-        reply = await complete(self, messages, request_id=request_id, **options)
-        row.ended = time.perf_counter()
-        sent.append(row)
-        return reply
-
-    async def sending(self: Any, messages: Any, model: str, request_id: str, body: dict[str, Any]) -> Any:
-        rows = [{"role": message.role, "content": message.content} for message in messages]
-        under_way[request_id].body = json.dumps({**body, "model": model, "messages": rows}).encode()
-        return await once(self, messages, model, request_id, body)
-
-    client.Endpoint.complete, client.Endpoint._once = completing, sending  # type: ignore[method-assign]
-    try:
-        yield sent
-    finally:
-        client.Endpoint.complete, client.Endpoint._once = complete, once  # type: ignore[method-assign]
-
-
-def by_question(sent: Sequence[Sent]) -> list[list[Sent]]:
-    """The requests of each question, in the order in which they were made."""
-    rows: dict[str, list[Sent]] = {}
-    for row in sorted(sent, key=lambda row: row.asked):
-        rows.setdefault(row.id.partition(".")[0], []).append(row)
-    return list(rows.values())
-
-
-def depths(rows: Sequence[Sent], cost: Callable[[Sent], float]) -> dict[str, float]:
-    """What each request of a question ends at, if each costs so much and waits for nothing but those before it."""
-    found: dict[str, float] = {}
-    for row in rows:
-        found[row.id] = cost(row) + max((found[other.id] for other in row.before(rows)), default=0.0)
-    return found
-
-
-async def send_again(url: str, sent: Sequence[Sent], slots: int) -> float:
-    """Seconds that a bare client needs for them, each sent as soon as those before it are answered."""
-
-    async def ask(post: Callable[[Sent], Any], row: Sent, waited: list[asyncio.Task[None]]) -> None:
-        if waited:
-            await asyncio.wait(waited)
-        await post(row)
-
-    async with bare_client(url, slots) as post:
-        started = time.perf_counter()
-        async with asyncio.TaskGroup() as group:
-            for number, rows in enumerate(by_question(sent)):
-                turn.set(number)
-                tasks: dict[str, asyncio.Task[None]] = {}
-                for row in rows:
-                    waited = [tasks[other.id] for other in row.before(rows)]
-                    tasks[row.id] = group.create_task(ask(post, row, waited))
-        return time.perf_counter() - started
-
-
-async def send_in_lock_step(url: str, sent: Sequence[Sent], slots: int) -> float:
-    """Seconds it needs if all questions' first calls are answered before any second one is made, and so on."""
-    steps: list[list[Sent]] = []
-    for rows in by_question(sent):
-        depth = depths(rows, lambda row: 1)
-        for row in rows:
-            while len(steps) < depth[row.id]:
-                steps.append([])
-            steps[int(depth[row.id]) - 1].append(row)
-    async with bare_client(url, slots) as post:
-        started = time.perf_counter()
-        for step in steps:
-            await asyncio.gather(*(post(row) for row in step))
-        return time.perf_counter() - started
-
-
-class bare_client:
-    """A client that does nothing but send: `async with bare_client(url, slots) as post`."""
-
-    def __init__(self, url: str, slots: int) -> None:
-        self._url = f"{url}/chat/completions"
-        self._slots = Slots(slots)
-
-    async def __aenter__(self) -> Callable[[Sent], Any]:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None),
-            headers={"Content-Type": "application/json"},
-        )
-        return self._post
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-
-    async def _post(self, row: Sent) -> None:
-        headers = {"X-Request-Id": row.id}
-        async with self._slots, self._session.post(self._url, data=row.body, headers=headers) as answer:
-            await answer.read()
-            answer.raise_for_status()
-
-
-def forget(url: str) -> None:
-    """Have a real server forget its prefixes, if it is one that can: vLLM with VLLM_SERVER_DEV_MODE=1."""
-
-    async def reset() -> None:
-        async with aiohttp.ClientSession() as session:
-            await session.post(f"{url.removesuffix('/v1')}/reset_prefix_cache")
-
-    if url:
-        asyncio.run(reset())
-
-
-def cpu_seconds() -> float:
-    """CPU time of this process with all its threads."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

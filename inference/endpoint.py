@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
-import math
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
+from inference.chat import Message, Reply, Schema, cache_key, name_of, pack_reply, read_reply, unpack_reply
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
+from inference.http import Connections, Refusal, may_pass, root_cause, seconds_to_wait
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
 from inference.slots import Slots, turn
-from inference.structured import Token, well_formed
 
 if TYPE_CHECKING:
-    import aiohttp
     from tenacity import AsyncRetrying, RetryCallState
 
-__all__ = ["Endpoint", "Message", "Reply", "ResponseCache", "Schema", "ServerInfo", "get_endpoint"]
+__all__ = ["Endpoint", "ResponseCache", "ServerInfo", "get_endpoint"]
 
 _log = logging.getLogger(__name__)
-RETRIED_STATUS = frozenset({408, 409, 425, 429})
-"""Besides every 5xx. A 400 is the request's fault and comes back the same."""
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
 """Seconds before the first further try, and at most before any."""
-CONNECT_TIMEOUT = 10.0
-_HERE = ("127.0.0.1", "localhost", "::1")
-_KEPT_ALIVE = 3.0
-"""Seconds that an idle connection is kept: less than the 5 s after which vLLM's server closes it."""
 _WORTH_SAYING = 1.0
 """Seconds of a pause that a person is told of."""
 _TEMPLATE_TOKENS = 32
@@ -49,46 +38,8 @@ _RESERVED = frozenset(
 )
 """Request fields that HOPGRAPH_LLM_EXTRA can't set: the caller does, or the reply could not be read."""
 _TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
-_LONGEST_REPLY, _LONGEST_NAME = 1_000_000, 200
-"""Characters of a reply, and of a name in it, that are read."""
-_ROUNDING = 0.01
-_LEAST_LOGPROB = -10_000.0
 _UNFINISHED = frozenset({"length", "content_filter", "abort", "error"})
 """Finish reasons of replies that another try may better: they are not cached."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One chat message."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """A JSON schema the reply must follow; its name reaches the server's log."""
-
-    name: str
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A completion."""
-
-    text: str
-    """Without the reasoning of a thinking model."""
-    model: str
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int
-    finish_reason: str
-    started: float
-    seconds: float
-    tokens: tuple[Token, ...] = ()
-    """All generated tokens with log-probabilities; empty unless asked for and given."""
-    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +90,6 @@ class Endpoint:
         self._info: ServerInfo | None = None
         self._lock = asyncio.Lock()
         self._outage = False  # it has been said that calls fail
-        self._http: aiohttp.ClientSession | None = None
-        self._sessions: AsyncGenerator[aiohttp.ClientSession, None] | None = None
         self._ranks = True  # a vLLM server is taken to work by priority until it says that it does not
         if not _is_url(self.url):
             raise InputError(
@@ -152,52 +101,12 @@ class Endpoint:
                 hint="temperature, max_tokens and seed are settings of a call: --set temperature=0.7",
             )
         self._slots = Slots(self.settings.llm_concurrency)
+        key = self.settings.llm_api_key
+        self._secret = key.get_secret_value() if key else ""
+        self._http = Connections(self.url, self._secret, self.settings.llm_timeout)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.shown!r}, {self.model!r})"
-
-    async def _client(self) -> aiohttp.ClientSession:
-        """The connections, which are closed when the event loop's asynchronous generators are: at its end."""
-        if self._http is None:
-            self._sessions = self._session()
-            self._http = await anext(self._sessions)
-        return self._http
-
-    async def _session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
-        import aiohttp
-
-        parts = urlsplit(self.url)
-        key = self.settings.llm_api_key
-        bearer = {"Authorization": f"Bearer {key.get_secret_value() if key else 'none'}"}
-        async with aiohttp.ClientSession(
-            # `_slots` bounds the calls in flight.
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_TIMEOUT, self.settings.llm_timeout)),
-            # Not `trust_env`: that looks into the environment and into ~/.netrc anew for each request.
-            proxy=_proxy(parts.scheme, parts.hostname or ""),
-            headers=bearer if parts.username is None else {},  # a name and password in the URL are sent instead
-            cookie_jar=aiohttp.DummyCookieJar(),
-        ) as session:
-            yield session
-
-    async def _get(self, url: str, seconds: float) -> Any:
-        """The JSON at a URL.
-
-        Raises:
-            _Refusal: The server answered with a status that is none of success.
-            ValueError: It is no JSON.
-            OSError, TimeoutError, aiohttp.ClientError: It did not answer.
-        """
-        async with asyncio.timeout(seconds), (await self._client()).get(url) as answer:
-            return await _json(answer)
-
-    async def _post(
-        self, url: str, body: Mapping[str, Any], seconds: float, headers: Mapping[str, str] | None = None
-    ) -> Any:
-        """What a server answers to JSON; errors as `_get`."""
-        # The client's own time-outs start anew with every byte: a server that sends one now and then would never end.
-        async with asyncio.timeout(seconds), (await self._client()).post(url, json=body, headers=headers) as answer:
-            return await _json(answer)
 
     async def describe(self) -> ServerInfo:
         """Ask the server which models it has and how long their context is (asked once).
@@ -216,15 +125,15 @@ class Endpoint:
         patience = min(30.0, self.settings.llm_timeout)
 
         async def ask() -> Any:
-            return (await self._get(f"{self.url}/models", patience))["data"]
+            return (await self._http.get(f"{self.url}/models", patience))["data"]
 
         try:
             # A server that says so is waited for; where none answers, waiting would only delay the message.
-            data: Any = await self._retrying(lambda error: isinstance(error, _Refusal))(ask)
+            data: Any = await self._retrying(lambda error: isinstance(error, Refusal))(ask)
             rows = [row for row in data if isinstance(row, dict)]
             models = tuple(str(row["id"]) for row in rows)
-        except (_Refusal, OSError, aiohttp.ClientError) as error:
-            if self.model and isinstance(error, _Refusal) and error.status in (404, 405, 501):
+        except (Refusal, OSError, aiohttp.ClientError) as error:
+            if self.model and isinstance(error, Refusal) and error.status in (404, 405, 501):
                 return ServerInfo("other", (), None)  # chat completions are all that it has
             raise self._explain(error, patience) from None
         except (ValueError, KeyError, TypeError):
@@ -246,8 +155,8 @@ class Endpoint:
         import aiohttp
 
         try:
-            return int((await self._get(f"{self._root}/props", 10.0))["default_generation_settings"]["n_ctx"])
-        except (_Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
+            return int((await self._http.get(f"{self._root}/props", 10.0))["default_generation_settings"]["n_ctx"])
+        except (Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
             return None
 
     async def version(self) -> str:
@@ -255,8 +164,8 @@ class Endpoint:
         import aiohttp
 
         try:
-            return _name((await self._get(f"{self._root}/version", 10.0))["version"])
-        except (_Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
+            return name_of((await self._http.get(f"{self._root}/version", 10.0))["version"])
+        except (Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
             return ""
 
     @property
@@ -311,8 +220,8 @@ class Endpoint:
         if switches := self.settings.llm_extra.get("chat_template_kwargs"):
             body["chat_template_kwargs"] = switches
         try:
-            answer = await self._post(place, body, 30.0)
-        except (_Refusal, OSError, aiohttp.ClientError, ValueError):
+            answer = await self._http.post(place, body, 30.0)
+        except (Refusal, OSError, aiohttp.ClientError, ValueError):
             return None
         count = answer.get("input_tokens" if is_llama else "count") if isinstance(answer, dict) else None
         return count if isinstance(count, int) else None
@@ -357,14 +266,14 @@ class Endpoint:
             body |= {"logprobs": True, **({"top_logprobs": top_logprobs} if top_logprobs else {})}
         model = await self.model_name()
         key = cache_key(model, messages, body) if cache is not None else ""
-        if cache is not None and (known := _unpack(await cache.get(key))) is not None:
+        if cache is not None and (known := unpack_reply(await cache.get(key))) is not None:
             return known
         if turn.get() and "priority" not in body and self.ranks:
             body["priority"] = turn.get()  # no part of the key: the reply does not depend on it
         async with self._slots:
             reply = await self._request(messages, model, request_id, body, on_failure)
         if cache is not None and reply.finish_reason not in _UNFINISHED:
-            await cache.put(key, _pack(reply))
+            await cache.put(key, pack_reply(reply))
         return reply
 
     @property
@@ -402,7 +311,7 @@ class Endpoint:
             try:
                 return await attempt()
             except Exception as error:
-                if not _worth_retrying(error):
+                if not may_pass(error):
                     raise
                 failed = error
             # What counts tries is costly; nearly all calls do without. The first try is told to it as it went.
@@ -419,7 +328,7 @@ class Endpoint:
     def _refuses_priority(self, error: Exception, body: Mapping[str, Any]) -> bool:
         if "priority" not in body or "priority" in self.settings.llm_extra:
             return False
-        return isinstance(error, _Refusal) and error.status in (400, 422) and "priority" in str(error.detail).lower()
+        return isinstance(error, Refusal) and error.status in (400, 422) and "priority" in str(error.detail).lower()
 
     def _retrying(self, only: Callable[[BaseException], bool] = lambda _: True) -> AsyncRetrying:
         """Tries with growing pauses, bounded in number and time; `Retry-After` is honoured up to `MAX_BACKOFF`."""
@@ -429,12 +338,12 @@ class Endpoint:
 
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
-            return max(backoff(state), min(MAX_BACKOFF, _retry_after(error)))
+            return max(backoff(state), min(MAX_BACKOFF, seconds_to_wait(error)))
 
         return AsyncRetrying(
             stop=out_of_patience(self.settings.llm_retries, self.settings.llm_patience),
             wait=wait,
-            retry=retry_if_exception(lambda error: _worth_retrying(error) and only(error)),
+            retry=retry_if_exception(lambda error: may_pass(error) and only(error)),
             before_sleep=self._before_trying_again,
             reraise=True,
         )
@@ -442,14 +351,14 @@ class Endpoint:
     async def _once(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
         started = time.time()
         clock = time.perf_counter()
-        answer = await self._post(
+        answer = await self._http.post(
             f"{self.url}/chat/completions",
             {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
             self.settings.llm_timeout,
             {"X-Request-Id": request_id},
         )
         self._outage = False
-        return _reply(answer, model, started, time.perf_counter() - clock)
+        return read_reply(answer, model, started, time.perf_counter() - clock)
 
     async def _before_trying_again(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
@@ -473,10 +382,10 @@ class Endpoint:
                 f"{self.shown} did not answer within {seconds or self.settings.llm_timeout:g} s",
                 hint="raise HOPGRAPH_LLM_TIMEOUT, or see whether the server is overloaded",
             )
-        if isinstance(error, _Refusal):
+        if isinstance(error, Refusal):
             return self._refused(error.status, self._clean(error.detail))
         if isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
-            cause = _root_cause(error)
+            cause = root_cause(error)
             return EndpointError(
                 f"can't reach the model's server at {self.shown}: {type(cause).__name__}: {self._clean(cause)}",
                 hint=f"is it running? `hopgraph doctor` tells more; unset {self.prefix}_URL to do without it",
@@ -488,10 +397,8 @@ class Endpoint:
 
     def _clean(self, what: object) -> str:
         """What a server said, in one line; some repeat the key that they refuse."""
-        key = self.settings.llm_api_key
-        secret = key.get_secret_value() if key else ""
         text = " ".join(re.sub(r"<[^<>]*>", " ", str(what)).split())
-        text = text.replace(secret, "***") if secret else text
+        text = text.replace(self._secret, "***") if self._secret else text
         return text if len(text) <= _MESSAGE else text[:_MESSAGE] + "..."
 
     def _refused(self, status: int, detail: str) -> EndpointError:
@@ -511,9 +418,7 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._sessions is not None:
-            await self._sessions.aclose()
-        self._http = self._sessions = None
+        await self._http.close()
 
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
@@ -557,178 +462,9 @@ def _embedded_url() -> str:
     return ensure_server(get_settings().embedded_model).url
 
 
-def cache_key(model: str, messages: Sequence[Message], body: Mapping[str, Any]) -> str:
-    """Key of a request in a response cache: everything the reply depends on."""
-    request = [model, [asdict(message) for message in messages], body]
-    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
-
-
-def _proxy(scheme: str, host: str) -> str | None:
-    """The HTTP proxy that the environment names for a server; None for one on this machine."""
-    if host in _HERE or proxy_bypass(host):
-        return None
-    found = getproxies().get(scheme, "")
-    return found if found.startswith(("http://", "https://")) else None
-
-
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-class _Refusal(Exception):
-    """An answer with a status that is none of success."""
-
-    def __init__(self, status: int, detail: object, retry_after: str) -> None:
-        super().__init__(f"status {status}")
-        self.status = status
-        self.detail = detail
-        """What the server says."""
-        self.retry_after = retry_after
-
-
-async def _json(answer: aiohttp.ClientResponse) -> Any:
-    """What an answer holds.
-
-    Raises:
-        _Refusal: Its status is none of success.
-        ValueError: It is no JSON.
-    """
-    text = (await answer.read()).decode(errors="replace")
-    if 200 <= answer.status < 300:
-        return json.loads(text)
-    try:
-        detail = _detail(json.loads(text))
-    except (ValueError, RecursionError):
-        detail = text or answer.reason
-    raise _Refusal(answer.status, detail, answer.headers.get("retry-after", ""))
-
-
-def _worth_retrying(error: BaseException) -> bool:
-    import aiohttp
-
-    if isinstance(error, _Refusal):
-        return error.status in RETRIED_STATUS or error.status >= 500
-    return isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError)
-
-
-def _retry_after(error: BaseException | None) -> float:
-    """Seconds that the server asks to wait; it may give a date instead."""
-    wanted = error.retry_after if isinstance(error, _Refusal) else ""
-    try:
-        return float(wanted)
-    except ValueError:
-        date = parsedate_tz(wanted)
-        return mktime_tz(date) - time.time() if date else 0.0
-
-
-def _detail(body: Any) -> object:
-    """What a refusing server says in JSON."""
-    if isinstance(body, dict):
-        inner = body.get("error", body)
-        message = inner.get("message", body) if isinstance(inner, dict) else inner
-        return message or body
-    return body
-
-
-def _root_cause(error: BaseException) -> BaseException:
-    """The innermost error that says something: "connection refused" instead of "connection error"."""
-    inner = error.__cause__ or error.__context__
-    return _root_cause(inner) if inner is not None and str(inner) else error
-
-
-def _reply(answer: Any, model: str, started: float, seconds: float) -> Reply:
-    """A completion as a server gives it.
-
-    Raises:
-        TypeError, KeyError, IndexError: It is none.
-    """
-    choice = answer["choices"][0]
-    content = choice["message"].get("content")
-    usage = _mapping(answer.get("usage"))
-    return Reply(
-        text=well_formed(_without_reasoning((content if isinstance(content, str) else "")[:_LONGEST_REPLY])),
-        model=_name(answer.get("model")) or model,
-        prompt_tokens=_tokens_used(usage.get("prompt_tokens")),
-        completion_tokens=_tokens_used(usage.get("completion_tokens")),
-        cached_tokens=_tokens_used(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        finish_reason=_name(choice.get("finish_reason")),
-        started=started,
-        seconds=seconds,
-        tokens=_tokens(choice.get("logprobs")),
-    )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _name(value: object) -> str:
-    """A name that a server gives, such as a ledger may keep it."""
-    return str(well_formed(value))[:_LONGEST_NAME] if isinstance(value, str) else ""
-
-
-def _tokens_used(value: object) -> int:
-    """A count of tokens that a server gives; 0 where it can't be one."""
-    return value if isinstance(value, int) and 0 <= value < 2**31 else 0
-
-
-def _without_reasoning(text: str) -> str:
-    """What comes after a thinking model's reasoning; "" if that was cut off.
-
-    Some chat templates write `<think>` themselves, so that only its end is in the reply. A reply that is JSON from its
-    first character on has no reasoning, whatever its strings say.
-    """
-    text = text.lstrip()
-    if text.startswith(("{", "`")):
-        return text
-    reasoning, end, answer = text.partition("</think>")
-    if end:
-        return answer.lstrip()
-    return "" if reasoning.startswith("<think>") else text
-
-
-def _tokens(logprobs: Any) -> tuple[Token, ...]:
-    """The tokens; none where any of them is not one or has a log-probability that no token can have."""
-    try:
-        return tuple(_token(row) for row in (logprobs or {}).get("content") or [])
-    except (TypeError, ValueError, KeyError, AttributeError):
-        return ()
-
-
-def _token(row: Mapping[str, Any]) -> Token:
-    def raw(entry: Mapping[str, Any]) -> bytes:
-        return bytes(entry["bytes"]) if entry.get("bytes") is not None else str(entry["token"]).encode()
-
-    top = {raw(entry).decode(errors="replace"): _logprob(entry) for entry in row.get("top_logprobs") or []}
-    return Token(raw(row), _logprob(row), top)
-
-
-def _logprob(entry: Mapping[str, Any]) -> float:
-    """The log-probability, at most 0: servers that round go over it by a little. Some give -inf for what is impossible.
-
-    Raises:
-        ValueError: It is far over 0, or no number.
-    """
-    value = float(entry["logprob"])
-    if math.isnan(value) or value > _ROUNDING:
-        raise ValueError(f"{value} is no log-probability")
-    return max(_LEAST_LOGPROB, min(0.0, value))
-
-
-def _pack(reply: Reply) -> str:
-    fields = asdict(reply) | {"tokens": [[t.text.hex(), t.logprob, t.top] for t in reply.tokens]}
-    return json.dumps(fields)
-
-
-def _unpack(stored: str | None) -> Reply | None:
-    """The reply, or None if there is none or another version wrote it."""
-    try:
-        fields = json.loads(stored or "")
-        fields["tokens"] = tuple(Token(bytes.fromhex(text), logprob, top) for text, logprob, top in fields["tokens"])
-        return Reply(**fields | {"cached": True, "started": time.time(), "seconds": 0.0})
-    except (ValueError, TypeError, KeyError):
-        return None

@@ -24,7 +24,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from inference.endpoint import Endpoint, Message, ResponseCache, Schema, get_endpoint
+from inference.chat import Message, Schema
+from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.ledger import Call
 from inference.settings import Role, get_settings

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from inference.endpoint import Message
+from inference.chat import Message
 from inference.errors import InputError
 from inference.settings import get_settings
 

@@ -134,7 +134,7 @@ def _embedded() -> list[Finding]:
 
 async def _probe(role: Role) -> list[Finding]:
     """Ask a role's server for a small structured reply with log-probabilities; a scorer for plain text."""
-    from inference.endpoint import Message
+    from inference.chat import Message
     from inference.errors import EndpointError
     from inference.settings import get_settings
     from nodes.model import open_endpoint
@@ -179,7 +179,7 @@ def _about_context(context: int | None) -> str:
 async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
     from pydantic import BaseModel
 
-    from inference.endpoint import Message, Schema
+    from inference.chat import Message, Schema
     from inference.structured import BadOutput, field_logprobs, parse_output
     from nodes.model import output_schema
 
@@ -212,7 +212,7 @@ async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
 
 async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
     """What is known of tokens: HANRAG's verdicts want alternatives to the chosen one, too."""
-    from inference.endpoint import Message
+    from inference.chat import Message
     from inference.errors import EndpointError
     from nodes.model import ALTERNATIVES
 
@@ -230,7 +230,7 @@ async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
 
 async def _speed(endpoint: Endpoint) -> list[Finding]:
     """What vLLM can do to be fast: beginnings of prompts from its cache, and the oldest question first."""
-    from inference.endpoint import Message
+    from inference.chat import Message
     from inference.slots import turn
 
     shared = "Somebody went from town to town and asked for the way to the sea. " * 30

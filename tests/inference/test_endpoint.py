@@ -18,7 +18,9 @@ import pytest
 from langsmith._internal._serde import dumps_json
 
 import inference.endpoint
-from inference.endpoint import Endpoint, Message, Reply, ResponseCache, Schema, get_endpoint
+import inference.http
+from inference.chat import Message, Reply, Schema
+from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, StoreError
 from inference.settings import Settings, get_settings
 from inference.slots import turn
@@ -605,7 +607,7 @@ async def test_passwords_kept_for_other_programs_are_not_sent(serve, tmp_path, m
     (tmp_path / "netrc").chmod(0o600)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     server = serve(in_turn("fine"))
-    monkeypatch.setattr(inference.endpoint, "_HERE", ())  # as if it were another machine's
+    monkeypatch.setattr(inference.http, "_HERE", ())  # as if it were another machine's
     assert (await endpoint(server, llm_api_key=KEY).complete(ASK, request_id="i")).text == "fine"
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 

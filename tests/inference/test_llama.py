@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from inference.chat import Message, Schema
 from inference.embedded import ensure_server
-from inference.endpoint import Endpoint, Message, Schema
+from inference.endpoint import Endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.settings import Settings, get_settings
 from inference.structured import field_logprobs, field_span, parse_output

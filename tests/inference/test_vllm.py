@@ -22,8 +22,9 @@ from benchmarks.vllm_cpu import installed, serving
 from hopgraph import load
 from hopgraph.cli import run_app
 from hopgraph.demo import DATA, INDEX, PAIRS
+from inference.chat import Message, Schema
 from inference.embeddings import built_in_encoder, get_encoder
-from inference.endpoint import Endpoint, Message, Schema
+from inference.endpoint import Endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.settings import Settings, get_settings
 from inference.slots import turn

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from inference.endpoint import Message
+from inference.chat import Message
 from nodes.model import pack_prompt, unpack_prompt
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import prompts.loader
-from inference.endpoint import Message
+from inference.chat import Message
 from inference.errors import InputError
 from inference.settings import get_settings
 from prompts.loader import Prompt, check_overlay, load_prompt, parse_override, prompt_names

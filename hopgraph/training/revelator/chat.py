@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from hopgraph.training.hop_data import rows_of, text_of
 from hopgraph.training.revelator.examples import SKILLS, Example, Skill
-from inference.endpoint import Message
+from inference.chat import Message
 from inference.errors import InputError
 from nodes.analyzer import ThoughtAndSubquestions
 from nodes.chain import written

@@ -29,7 +29,8 @@ from pydantic import BaseModel, Field
 
 from hopgraph.training.hop_data import dev_questions, normalised, rows_of, text_of
 from hopgraph.training.revelator.examples import content_words
-from inference.endpoint import Endpoint, Schema
+from inference.chat import Schema
+from inference.endpoint import Endpoint
 from inference.errors import HopgraphError, InputError
 from inference.structured import BadOutput, parse_output
 from nodes.generator import Answer

@@ -29,7 +29,8 @@ from hopgraph.training.hop_data import rows_of
 from hopgraph.training.measures import ranked_right
 from hopgraph.training.revelator.chat import OUTPUTS, Chat, messages_of, read_chats
 from hopgraph.training.revelator.examples import SKILLS, Skill
-from inference.endpoint import Endpoint, Schema
+from inference.chat import Schema
+from inference.endpoint import Endpoint
 from inference.errors import HopgraphError, InputError
 from inference.structured import BadOutput, parse_output, true_probability
 from nodes.model import open_endpoint, output_schema

@@ -1,0 +1,155 @@
+"""What goes to a chat model, and what comes back: messages, schemas, and replies, which are read as untrusted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from inference.structured import Token, well_formed
+
+__all__ = ["Message", "Reply", "Schema", "cache_key", "name_of", "pack_reply", "read_reply", "unpack_reply"]
+
+_LONGEST_REPLY, _LONGEST_NAME = 1_000_000, 200
+"""Characters of a reply, and of a name in it, that are read."""
+_ROUNDING = 0.01
+_LEAST_LOGPROB = -10_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A JSON schema the reply must follow; its name reaches the server's log."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A completion."""
+
+    text: str
+    """Without the reasoning of a thinking model."""
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    finish_reason: str
+    started: float
+    seconds: float
+    tokens: tuple[Token, ...] = ()
+    """All generated tokens with log-probabilities; empty unless asked for and given."""
+    cached: bool = False
+
+
+def cache_key(model: str, messages: Sequence[Message], body: Mapping[str, Any]) -> str:
+    """Key of a request in a response cache: everything the reply depends on."""
+    request = [model, [asdict(message) for message in messages], body]
+    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
+
+
+def read_reply(answer: Any, model: str, started: float, seconds: float) -> Reply:
+    """A completion as a server gives it.
+
+    Raises:
+        TypeError, KeyError, IndexError: It is none.
+    """
+    choice = answer["choices"][0]
+    content = choice["message"].get("content")
+    usage = _mapping(answer.get("usage"))
+    return Reply(
+        text=well_formed(_without_reasoning((content if isinstance(content, str) else "")[:_LONGEST_REPLY])),
+        model=name_of(answer.get("model")) or model,
+        prompt_tokens=_tokens_used(usage.get("prompt_tokens")),
+        completion_tokens=_tokens_used(usage.get("completion_tokens")),
+        cached_tokens=_tokens_used(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        finish_reason=name_of(choice.get("finish_reason")),
+        started=started,
+        seconds=seconds,
+        tokens=_tokens(choice.get("logprobs")),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def name_of(value: object) -> str:
+    """A name that a server gives, such as a ledger may keep it."""
+    return str(well_formed(value))[:_LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def _tokens_used(value: object) -> int:
+    """A count of tokens that a server gives; 0 where it can't be one."""
+    return value if isinstance(value, int) and 0 <= value < 2**31 else 0
+
+
+def _without_reasoning(text: str) -> str:
+    """What comes after a thinking model's reasoning; "" if that was cut off.
+
+    Some chat templates write `<think>` themselves, so that only its end is in the reply. A reply that is JSON from its
+    first character on has no reasoning, whatever its strings say.
+    """
+    text = text.lstrip()
+    if text.startswith(("{", "`")):
+        return text
+    reasoning, end, answer = text.partition("</think>")
+    if end:
+        return answer.lstrip()
+    return "" if reasoning.startswith("<think>") else text
+
+
+def _tokens(logprobs: Any) -> tuple[Token, ...]:
+    """The tokens; none where any of them is not one or has a log-probability that no token can have."""
+    try:
+        return tuple(_token(row) for row in (logprobs or {}).get("content") or [])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return ()
+
+
+def _token(row: Mapping[str, Any]) -> Token:
+    def raw(entry: Mapping[str, Any]) -> bytes:
+        return bytes(entry["bytes"]) if entry.get("bytes") is not None else str(entry["token"]).encode()
+
+    top = {raw(entry).decode(errors="replace"): _logprob(entry) for entry in row.get("top_logprobs") or []}
+    return Token(raw(row), _logprob(row), top)
+
+
+def _logprob(entry: Mapping[str, Any]) -> float:
+    """The log-probability, at most 0: servers that round go over it by a little. Some give -inf for what is impossible.
+
+    Raises:
+        ValueError: It is far over 0, or no number.
+    """
+    value = float(entry["logprob"])
+    if math.isnan(value) or value > _ROUNDING:
+        raise ValueError(f"{value} is no log-probability")
+    return max(_LEAST_LOGPROB, min(0.0, value))
+
+
+def pack_reply(reply: Reply) -> str:
+    """The reply as a response cache keeps it."""
+    fields = asdict(reply) | {"tokens": [[t.text.hex(), t.logprob, t.top] for t in reply.tokens]}
+    return json.dumps(fields)
+
+
+def unpack_reply(stored: str | None) -> Reply | None:
+    """The reply, or None if there is none or another version wrote it."""
+    try:
+        fields = json.loads(stored or "")
+        fields["tokens"] = tuple(Token(bytes.fromhex(text), logprob, top) for text, logprob, top in fields["tokens"])
+        return Reply(**fields | {"cached": True, "started": time.time(), "seconds": 0.0})
+    except (ValueError, TypeError, KeyError):
+        return None
