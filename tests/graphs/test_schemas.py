@@ -6,7 +6,11 @@ import json
 
 import pytest
 
-from hopgraph import METHODS, load
+from hopgraph.methods import METHODS, READERS, load
+from hopgraph.reading import read_index
+from hopgraph.run import make_context
+from stores.build import build_index
+from stores.passages import Passage
 from tests.scripted import plausible
 
 QUESTIONS = [
@@ -21,10 +25,12 @@ CONTEXTS = [
 LIMITS = {"string": {"maxLength", "enum", "const", "pattern"}, "array": {"maxItems"}}
 
 
-async def schemas(server, method, question):
+async def schemas(server, method, number):
     """Names and texts of the schemas that a run sends."""
     server.requests.clear()
-    await load(method).ainvoke({"question": question, "contexts": CONTEXTS}, context={})
+    given = {"passage": CONTEXTS[number]} if method in READERS else {"question": QUESTIONS[number]}
+    given |= {} if method in (*READERS, "no_retrieval", "compactrag") else {"contexts": CONTEXTS}
+    await load(method).ainvoke(given, context={"index": "small"} if method == "compactrag" else {})
     forms = [request.body["response_format"]["json_schema"] for request in server.requests]
     return {(form["name"], json.dumps(form["schema"])) for form in forms}
 
@@ -41,10 +47,13 @@ def unbounded(schema, path="$"):
     return here + [place for key, value in schema.items() for place in unbounded(value, f"{path}.{key}")]
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if method not in ("no_retrieval", "compactrag")])
+@pytest.mark.parametrize("method", [*METHODS, *READERS])
 async def test_a_node_s_schema_is_the_same_for_every_question_and_bounds_the_reply(model, method):
     server = model(plausible)
-    first, second = [await schemas(server, method, question) for question in QUESTIONS]
+    if method == "compactrag":
+        build_index("small", [Passage(id=row["title"], **row) for row in CONTEXTS])
+        await read_index(make_context("compactrag_reader", {"index": "small"}))
+    first, second = [await schemas(server, method, number) for number in range(2)]
     assert first
     assert first == second
     for name, text in first:
