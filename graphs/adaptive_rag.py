@@ -47,21 +47,26 @@ builder.add_node(
         queries=ircot.query,
         limit=lambda context: int(context.max_passages),
         at=round_id,
-        ranks_given=True,
+        ranks_given=lambda context: True,
         grows=True,
     ),
 )
+builder.add_node("single_step_retriever", retriever(into="evidence"))
 builder.add_node("single_step_reader", generator("standard_rag/answer", name="single_step_reader"))
 builder.add_node("reasoner", reasoner("ircot/thought"))
 builder.add_node("multi_step_reader", generator("ircot/answer", name="multi_step_reader", output=ReasonedAnswer))
 
-TAKE: dict[Hashable, str] = {"no_retrieval": "generator", "single_step": "retriever", "multi_step": "retriever"}
-READ: dict[Hashable, str] = {"single_step": "single_step_reader", "multi_step": "reasoner"}
+TAKE: dict[Hashable, str] = {
+    "no_retrieval": "generator",
+    "single_step": "single_step_retriever",
+    "multi_step": "retriever",
+}
 AFTER_REASONER: dict[Hashable, str] = {"next search": "retriever", "concluded": "multi_step_reader"}
 builder.add_edge(START, "intake")
 builder.add_edge("intake", "router")
 builder.add_conditional_edges("router", take, TAKE)
-builder.add_conditional_edges("retriever", take, READ)
+builder.add_edge("single_step_retriever", "single_step_reader")
+builder.add_edge("retriever", "reasoner")
 builder.add_conditional_edges("reasoner", after_reasoner, AFTER_REASONER)
 builder.add_edge("generator", END)
 builder.add_edge("single_step_reader", END)

@@ -48,7 +48,7 @@ builder.add_node(
         queries=query,
         limit=lambda context: int(context.max_passages),
         at=round_id,
-        ranks_given=True,
+        ranks_given=lambda context: True,
         grows=True,
     ),
 )

@@ -29,7 +29,9 @@ def after_drafter(state: IterRetGenState, context: IterRetGenContext) -> str:
 
 builder = StateGraph(IterRetGenState, context_schema=IterRetGenContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(resets=lambda given: {"iteration": 0, "draft": ""}))
-builder.add_node("retriever", retriever(into="evidence", queries=query, at=iteration_id, ranks_given=True))
+builder.add_node(
+    "retriever", retriever(into="evidence", queries=query, at=iteration_id, ranks_given=lambda context: True)
+)
 builder.add_node("drafter", drafter("iter_retgen/draft"))
 
 AFTER_DRAFTER: dict[Hashable, str] = {"next iteration": "retriever", "done": END}

@@ -82,12 +82,13 @@ builder.add_node(
         mode=lambda context: "sparse" if context.condition == "oner" else None,
         top_k=lambda context: context.pool_size if context.condition in WHOLE_POOL else context.top_k,
         limit=lambda context: context.top_k if context.condition == "oner" else context.pool_size,
+        ranks_given=lambda context: context.condition == "oner",
     ),
 )
 builder.add_node("guess", guess("prism/guess"))
 builder.add_node("selector", selector("prism/selector", prune="prism/selector_prune"))
 builder.add_node("adder", adder("prism/adder"))
-builder.add_node("setwise", selector("prism/setwise"))
+builder.add_node("setwise", selector("prism/setwise", name="setwise"))
 builder.add_node("merger", merger())
 builder.add_node("generator", generator("prism/answer"))
 

@@ -27,7 +27,12 @@ builder.add_node("intake", intake(resets=lambda given: {"turns": [], "page": []}
 builder.add_node("agent", agent("react/agent"))
 builder.add_node(
     "retriever",
-    retriever(into="page", queries=lambda state: [state["turns"][-1]["argument"]], at=turn_id, ranks_given=True),
+    retriever(
+        into="page",
+        queries=lambda state: [state["turns"][-1]["argument"]],
+        at=turn_id,
+        ranks_given=lambda context: True,
+    ),
 )
 builder.add_node("lookup", lookup())
 

@@ -31,7 +31,7 @@ builder.add_node(
         into="candidates",
         queries=lambda state: [state["seed"]],
         at=lambda state: str(state["at"]),
-        ranks_given=True,
+        ranks_given=lambda context: True,
     ),
 )
 builder.add_node("generator", hop_generator("self_ask/intermediate"))

@@ -58,8 +58,9 @@ def actor(prompt: str, from_trajectory: str, *, mode: Literal["sparse"] | None =
             items=[passage_block(number, found.passages[ref["id"]]) for number, ref in enumerate(documents, start=1)],
             items_as="documents",
         )
-        answer, cited = read_citations(asked.value.answer if asked.value else "", documents)
-        attempt = _attempt(documents, "" if is_abstention(answer) else answer, cited)
+        shown = documents[: len(documents) - asked.truncated]
+        answer, cited = read_citations(asked.value.answer if asked.value else "", shown)
+        attempt = _attempt(shown, "" if is_abstention(answer) else answer, cited)
         row = step(
             at,
             "answer",

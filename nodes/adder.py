@@ -36,6 +36,8 @@ def adder(prompt: str) -> Node:
             "selected": now,
             "selected_text": in_words(now, chosen.pool),
             "added": added,
+            # What the Selector chose; before the first round it is the guess, which no Selector has seen.
+            "kept": list(dict.fromkeys([*as_refs(state["kept"]), *current])) if iteration > begins_round else [],
             **({"before": current} if begins_round else {}),
             "trajectory": [evidence_step(step_id, "adder", state, chosen, now, fallback)],
             "ledger": chosen.calls,

@@ -15,7 +15,7 @@ from nodes.passages import fetch, interleave
 from nodes.rendering import passage_block, plain, quoted
 from nodes.state import Branch, Node, PruneState, RunError, TreeNode
 from nodes.steps import step
-from nodes.tree import children, unresolved
+from nodes.tree import children, passed_up, unresolved
 
 __all__ = ["aggregator", "backtracer", "conclude", "next_to_resolve", "summarizer"]
 
@@ -98,6 +98,8 @@ def summarizer(prompt: str) -> Node:
 def aggregator(prompt: str, whole_tree: str) -> Node:
     """A node that works out one inner node's answer from its children's results and its own documents.
 
+    In the place of a child without a result stands what its own children passed up, and its documents.
+
     Args:
         prompt: Name of the prompt; it is given `query`, `question`, `results` and `documents`.
         whole_tree: Name of the prompt for `backtrace="single_call"`, with the same variables.
@@ -107,8 +109,8 @@ def aggregator(prompt: str, whole_tree: str) -> Node:
         context: PruneContext = runtime.context
         node = state["node"]
         whole = context.backtrace == "single_call"
-        below = state["tree"][1:] if whole else children(state["tree"], node)
-        documents = interleave([node["documents"], *(c["documents"] for c in below if c["verdict"] != "accepted")])
+        below = passed_up(state["tree"], node)
+        documents = interleave([node["documents"], *(other["documents"] for other in below if not other["result"])])
         passages = await fetch(state, [ref["id"] for ref in documents])
         step_id = f"{node['id']}/backtrace"
         asked = await ask_model(

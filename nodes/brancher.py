@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 
 from nodes.context import PruneContext
 from nodes.model import ask_model
-from nodes.rendering import plain, quoted
+from nodes.rendering import quoted
 from nodes.state import Branch, Node, PruneState, TreeNode
 from nodes.steps import step
-from nodes.tree import children, new_node, pruned_step, twin
+from nodes.tree import children, distinct, new_node, pruned_step, twin
 
 __all__ = ["brancher", "extractor"]
 
@@ -60,28 +60,27 @@ def extractor(prompt: str) -> Node:
         asked = await ask_model(
             runtime,
             node="extractor",
-            step=node["id"],
+            step=f"{node['id']}/entities",
             prompt=prompt,
             values={"query": quoted(node["query"]), "question": quoted(state["question"])},
             output=Entities,
         )
-        found = [text for item in (asked.value.entities if asked.value else []) if (text := plain(item))]
-        entities = list(dict.fromkeys(found))[: runtime.context.branching]
+        entities = distinct(asked.value.entities if asked.value else [])[: runtime.context.branching]
         problem = asked.problem or ("" if entities else "no entity was found")
         if problem:
             node = {**node, "verdict": "evidence", "pruned": f"{node['pruned']}; {problem}"}
         row = step(
-            node["id"],
+            f"{node['id']}/entities",
             "decompose",
             "extractor",
-            parent=node["parent"],
+            parent=node["id"],
             question=node["query"],
             answer="\n".join(entities),
-            verdict=f"pruned: {node['pruned']}",
             calls=len(asked.calls),
             fallback=problem,
         )
-        return {"tree": [{**node, "entities": entities}], "trajectory": [row], "ledger": asked.calls}
+        rows = [row, pruned_step(node, "extractor")] if problem else [row]
+        return {"tree": [{**node, "entities": entities}], "trajectory": rows, "ledger": asked.calls}
 
     return extractor
 

@@ -27,9 +27,10 @@ def confidence_gate() -> Node:
         context: PruneContext = runtime.context
         level = [node for node in state["tree"] if node["id"] in state["frontier"]]
         judged = [_judge(node, context) for node in level if node["verdict"] == "open" and node["kind"] == "query"]
+        decided = [node for node in level if "decided" in node]  # by a person, to whom the gate has sent them
         steps = {step["id"]: step for step in state["trajectory"]}
-        verdicts: list[Step] = [{**steps[node["id"]], "verdict": _words(node, context)} for node in judged]
-        tell_verdicts(runtime, verdicts)
+        verdicts: list[Step] = [{**steps[node["id"]], "verdict": _words(node, context)} for node in judged + decided]
+        tell_verdicts(runtime, verdicts[: len(judged)])
         return {"tree": judged, "trajectory": verdicts}
 
     return confidence_gate
@@ -106,4 +107,6 @@ def _why(node: TreeNode, context: PruneContext) -> str:
 def _words(node: TreeNode, context: PruneContext) -> str:
     if node["verdict"] == "evidence":
         return f"pruned: {node['pruned']}"
+    if decision := node.get("decided"):
+        return {"accept": "accepted by a person", "reject": "rejected by a person"}[decision]
     return "accepted" if node["verdict"] == "accepted" else f"rejected: {_why(node, context)}"

@@ -10,12 +10,14 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, RootModel
 
 from nodes.context import PruneContext
+from nodes.generator import is_abstention
 from nodes.model import ask_model
 from nodes.passages import fetch
 from nodes.rendering import passage_block, plain, quoted
 from nodes.search import search
 from nodes.state import Branch, Node, TreeNode
 from nodes.steps import step
+from nodes.tree import distinct
 
 __all__ = ["decomposer", "gated", "open_branches"]
 
@@ -23,6 +25,7 @@ BranchKind = Literal["answer", "query", "entity"]
 _Text = Annotated[str, Field(max_length=200)]
 _CHOICES = {
     "answer": '{"type": "answer", "answer": "..."} if the passages suffice to answer the query',
+    "nothing else": '{"type": "answer", "answer": "..."}, with an empty answer if the passages do not suffice',
     "query": '{"type": "query", "queries": [SLOTS]} if the query can be split into NUMBER simpler queries',
     "entity": '{"type": "entity", "entities": ["..."]} if it can neither be answered nor split: its key entities',
 }
@@ -33,7 +36,7 @@ def open_branches(context: PruneContext, depth: int, barred: bool) -> tuple[Bran
     ablate = context.ablate
     last = depth >= context.max_depth
     if "adaptive" in ablate:
-        return ("answer",) if last else ("query",)
+        return ("query",) if not last else () if "answer" in ablate else ("answer",)
     allowed: list[BranchKind] = []
     if not barred and "answer" not in ablate:
         allowed.append("answer")
@@ -96,6 +99,12 @@ def decomposer(prompt: str) -> Node:
         if problem:
             node = {**node, "verdict": "evidence", "pruned": "the model's output could not be used"}
         answered = bool(node["answer"]) and not barred  # a node that is asked again keeps its rejected answer
+        if problem:
+            fallback = f"{problem}; its documents are kept as evidence"
+        elif answered and gated(context) and not asked.logprobs:
+            fallback = "the tokens that were given do not spell the answer; its confidence counts as 0"
+        else:
+            fallback = ""
         row = step(
             step_id,
             "answer" if answered else "decompose",
@@ -109,7 +118,7 @@ def decomposer(prompt: str) -> Node:
             calls=sum(call["kind"] == "model" for call in calls),
             searches=0 if barred else 1,
             truncated=truncated,
-            fallback=f"{problem}; its documents are kept as evidence" if problem else "",
+            fallback=fallback,
         )
         return {"tree": [node], "trajectory": [row], "ledger": calls}
 
@@ -141,7 +150,8 @@ def _choices(branches: tuple[BranchKind, ...], branching: int) -> str:
     """The open branches, in words."""
     slots = ", ".join(['"..."'] * branching)
     number = {2: "two", 3: "three", 4: "four"}[branching]
-    return "\n".join("- " + _CHOICES[branch].replace("SLOTS", slots).replace("NUMBER", number) for branch in branches)
+    said = ("nothing else",) if branches == ("answer",) else branches
+    return "\n".join("- " + _CHOICES[choice].replace("SLOTS", slots).replace("NUMBER", number) for choice in said)
 
 
 def gated(context: PruneContext) -> bool:
@@ -154,10 +164,9 @@ def _expanded(node: TreeNode, chosen: Any, logprobs: list[float], gated: bool) -
     if chosen is None:
         return node
     if chosen.type == "answer":
-        answer = plain(chosen.answer)
+        answer = "" if is_abstention(plain(chosen.answer)) else plain(chosen.answer)
         confidence = math.exp(sum(logprobs) / len(logprobs)) if logprobs and answer else 0.0
         return {**node, "answer": answer, "confidence": round(confidence, 6) if gated else None, "branches": []}
-    proposed = chosen.queries if chosen.type == "query" else chosen.entities
-    branches = [text for item in proposed if (text := plain(item))]
-    verdict: Literal["split", "abstracted"] = "split" if chosen.type == "query" else "abstracted"
-    return {**node, "verdict": verdict, "branches": branches}
+    if chosen.type == "query":
+        return {**node, "verdict": "split", "branches": [text for item in chosen.queries if (text := plain(item))]}
+    return {**node, "verdict": "abstracted", "branches": distinct(chosen.entities)}

@@ -24,7 +24,7 @@ def entity_retriever() -> Node:
         node = state["node"]
         entities = node["entities"][: node["searches"]]
         queries = {f"{node['id']}/{number}": entity for number, entity in enumerate(entities)}
-        found = await search(state, runtime, queries, node="entity_retriever")
+        found = await search(state, runtime, queries, node="entity_retriever", step=node["id"])
         documents = interleave(found.hits)[: runtime.context.top_k]
         unsearched = node["entities"][node["searches"] :]
         spent = f"the search budget left out {', '.join(unsearched)}" if unsearched else ""

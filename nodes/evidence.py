@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from inference.ledger import Call
 from nodes.model import ask_model
 from nodes.passages import fetch, shortened
-from nodes.rendering import Labels, numbered, plain, quoted, sentence_block
+from nodes.rendering import Labels, is_label, numbered, plain, quoted, sentence_block
 from nodes.state import PrismState, SentenceRef, Step
 from nodes.steps import step
 from stores.passages import Passage
@@ -20,10 +20,28 @@ from stores.passages import Passage
 __all__ = ["Chosen", "EvidenceLabels", "as_refs", "choose_sentences", "evidence_step", "in_words"]
 
 
-class EvidenceLabels(BaseModel):
-    """Output of Selector and Adder: labels of sentences, or numbers of whole passages."""
+_LABEL = {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,3})?$"}
 
-    evidence: list[Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?$")]] = Field(max_length=32)
+
+def _labels(rows: object) -> object:
+    """Labels as they were given: single ones of another form are rejected later, one by one."""
+    if not isinstance(rows, list):
+        return rows
+    labels = [str(row) if type(row) is int else row for row in rows]  # not 2.10, which JSON takes for 2.1
+    if labels and not any(isinstance(label, str) and is_label(label) for label in labels):
+        raise ValueError("none of them is a label such as 2.0")
+    return labels
+
+
+class EvidenceLabels(BaseModel):
+    """Output of Selector and Adder: labels of sentences, or numbers of whole passages.
+
+    The schema bounds what a server generates; a reply that was made without it may be longer.
+    """
+
+    evidence: Annotated[
+        list[str], BeforeValidator(_labels), WithJsonSchema({"type": "array", "items": _LABEL, "maxItems": 64})
+    ]
 
 
 @dataclass(frozen=True)

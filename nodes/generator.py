@@ -18,6 +18,7 @@ from nodes.steps import step
 __all__ = [
     "ABSTENTIONS",
     "Answer",
+    "CompoundAnswer",
     "ReasonedAnswer",
     "generator",
     "is_abstention",
@@ -47,6 +48,12 @@ class Answer(BaseModel):
     """Output of the generator."""
 
     answer: str = Field(max_length=200)
+
+
+class CompoundAnswer(BaseModel):
+    """Output of a generator whose question asks for several things."""
+
+    answer: str = Field(max_length=1600)
 
 
 class ReasonedAnswer(BaseModel):

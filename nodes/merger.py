@@ -31,10 +31,11 @@ def merger() -> Node:
             return {"evidence": state["pool"], "sentences": []}
         if context.condition == "oracle_context":
             return await _gold(state)
-        kept = as_refs(state["selected"] if context.final == "last" else state["kept"])
-        if context.final == "last" and not context.adder_first:
-            kept = [ref for ref in kept if ref not in set(as_refs(state["added"]))]
-        sentences = kept if context.final == "last" else list(dict.fromkeys([*kept, *as_refs(state["added"])]))
+        sentences = as_refs(state["selected"])
+        if context.final == "union":
+            sentences = list(dict.fromkeys([*as_refs(state["kept"]), *sentences]))
+        elif not context.adder_first:
+            sentences = [ref for ref in sentences if ref not in set(as_refs(state["added"]))]
         chosen = {key for key, _ in sentences}
         evidence = [ref for ref in state["pool"] if ref["id"] in chosen]
         place = {ref["id"]: number for number, ref in enumerate(evidence)}
@@ -53,11 +54,15 @@ def merger() -> Node:
     return merger
 
 
+def _is_sentence(row: object) -> bool:
+    return isinstance(row, list | tuple) and [type(part) for part in row] == [str, int]
+
+
 async def _gold(state: PrismState) -> dict[str, Any]:
     rows = state.get("oracle")
     if rows is None:
         raise InputError("gold: the oracle_context condition needs gold evidence", hint="pass `gold` with the question")
-    if not all(isinstance(row, str) or (isinstance(row, list | tuple) and len(row) == 2) for row in rows):
+    if not all(isinstance(row, str) or _is_sentence(row) for row in rows):
         raise InputError("gold: must be a list of passage ids or [passage id, sentence index]")
     passages = await fetch(state, [row if isinstance(row, str) else row[0] for row in rows])
     length = {passage.id: len(passage.sentences) for passage in passages}

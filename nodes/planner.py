@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from typing import Annotated, Any, Literal
 
@@ -88,6 +89,7 @@ def planner(prompt: str) -> Node:
             "planner",
             question=question,
             answer="\n".join(f"{item['action']}: {item['question']}" for item in plan[: context.max_steps]),
+            verdict=f"cut to {context.max_steps} of {len(plan)} steps" if len(plan) > context.max_steps else "",
             calls=len(asked.calls),
             fallback=f"{fallback}; the question is the only step" if fallback else "",
         )
@@ -117,6 +119,7 @@ def _written(examples: list[Exemplar]) -> str:
     """Exemplars as the prompt shows them."""
     blocks = []
     for example in examples:
-        plan = Plan(steps=[_PlanStep(thought=s.thought, question=s.question, action=s.action) for s in example.steps])
-        blocks.append(f"Example question: {example.question}\nExample plan: {plan.model_dump_json()}")
+        plan = {"steps": [{"thought": s.thought, "question": s.question, "action": s.action} for s in example.steps]}
+        written = json.dumps(plan, ensure_ascii=False, separators=(",", ":"))
+        blocks.append(f"Example question: {example.question}\nExample plan: {written}")
     return "\n\n".join(blocks) or "(no example)"

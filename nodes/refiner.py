@@ -21,7 +21,7 @@ __all__ = ["refiner", "seed_refiner"]
 class RefinedQuestion(BaseModel):
     """Output of the refiner."""
 
-    question: str = Field(max_length=200)
+    question: str = Field(max_length=500)  # a long question that is simple already comes back as it is
 
 
 def refiner(prompt: str) -> Node:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nodes.state import SentenceRef
 from stores.passages import Passage
 
-__all__ = ["Labels", "numbered", "passage_block", "plain", "quoted", "sentence_block"]
+__all__ = ["Labels", "is_label", "numbered", "passage_block", "plain", "quoted", "sentence_block"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = re.compile(
@@ -17,7 +17,7 @@ _INVISIBLE = re.compile(
 """Direction marks, spaces without width and tag letters: a person does not see them, a model reads them."""
 _LABEL = re.compile(r"\s*\[?\s*(\d{1,4})(?:\s*\.\s*(\d{1,4}))?\s*\]?\s*", re.ASCII)
 _DELIMITER = re.compile(
-    r"<(?=\s*/?\s*(?:passage|question|evidence)\b"  # ours
+    r"<(?=\s*/?\s*(?:passage|question|evidence|query|step)\b"  # ours
     r"|[|｜]|/?(?:s|think|tool_call|tool_response|bos|eos|pad|unk|start_of_turn|end_of_turn)>|/?<?/?sys>>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK)\])",
     re.IGNORECASE,
@@ -60,6 +60,11 @@ def sentence_block(number: int, passage: Passage, only: Sequence[int] | None = N
 
 def _title(passage: Passage) -> str:
     return quoted(passage.title).replace('"', "'")
+
+
+def is_label(text: str) -> bool:
+    """Whether a text has the form of a label, `2.0` or `[2.0]`, or of a passage's number."""
+    return _LABEL.fullmatch(text) is not None
 
 
 class Labels:

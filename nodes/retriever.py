@@ -25,7 +25,7 @@ def retriever(
     top_k: Callable[[Any], int] = lambda context: int(context.top_k),
     limit: Callable[[Any], int] = lambda context: int(context.top_k),
     at: Callable[[Any], str] | None = None,
-    ranks_given: bool = False,
+    ranks_given: Callable[[Any], bool] = lambda context: False,
     grows: bool = False,
 ) -> Node:
     """A node that fills a pool of candidates: the passages given with the question, or what searches find.
@@ -40,13 +40,13 @@ def retriever(
         top_k: Hits a query.
         limit: Passages in the pool at most.
         at: Id of the step, where there is one query; by default steps are numbered.
-        ranks_given: Search the passages given with the question, too, instead of taking all of them.
+        ranks_given: Whether passages given with the question are searched, too, instead of taking all of them.
         grows: Add what is found to the pool, up to its limit, instead of making a new one.
     """
 
     async def retriever(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         context = runtime.context
-        if state["given"] and not ranks_given:
+        if state["given"] and not ranks_given(context):
             return await _given(state, into)
         asked = {
             at(state) if at else f"root/retriever/{number}": query

@@ -66,7 +66,7 @@ def accuracy_judge(prompt: str) -> Node:
 
     async def accuracy_judge(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
         if not current_step(state)["attempts"][-1]["answer"]:
-            return {"accuracy": Judgement(value=0.0, label="", problem="")}
+            return {"accuracy": Judgement(value=0.0, label="", problem="", truncated=0)}
         plan_step = current_step(state)
         passages = await fetch(state, plan_step["attempts"][-1]["cited"])
         asked = await ask_model(
@@ -80,7 +80,8 @@ def accuracy_judge(prompt: str) -> Node:
             items_as="documents",
         )
         value = round(asked.value.score, 4) if asked.value else 0.0
-        return {"accuracy": Judgement(value=value, label="", problem=asked.problem), "ledger": asked.calls}
+        judged = Judgement(value=value, label="", problem=asked.problem, truncated=asked.truncated)
+        return {"accuracy": judged, "ledger": asked.calls}
 
     return accuracy_judge
 
@@ -98,7 +99,7 @@ def attribution_judge(prompt: str, scorer_prompt: str) -> Node:
 
     async def attribution_judge(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
         if not current_step(state)["attempts"][-1]["answer"]:
-            return {"attribution": Judgement(value=0.0, label="contradictory", problem="")}
+            return {"attribution": Judgement(value=0.0, label="contradictory", problem="", truncated=0)}
         plan_step = current_step(state)
         asked = await ask_attribution(
             runtime,
@@ -110,7 +111,7 @@ def attribution_judge(prompt: str, scorer_prompt: str) -> Node:
             scorer_prompt=scorer_prompt,
         )
         label = asked.value.label if asked.value else "extrapolatory"
-        judged = Judgement(value=CREDIBILITY[label], label=label, problem=asked.problem)
+        judged = Judgement(value=CREDIBILITY[label], label=label, problem=asked.problem, truncated=asked.truncated)
         return {"attribution": judged, "ledger": asked.calls}
 
     return attribution_judge
@@ -212,6 +213,7 @@ def reviewer() -> Node:
             score=confidence,
             evidence=attempts[-1]["cited"],
             calls=sum(call["step"] == at and call["kind"] == "model" for call in state["ledger"]),
+            truncated=max(accuracy.get("truncated", 0), attribution.get("truncated", 0)),
             fallback=f"{problems}; the cautious value was taken" if problems else "",
         )
         tell_verdicts(runtime, [row])

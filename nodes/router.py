@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, get_args
 
@@ -31,7 +32,7 @@ def _bare(label: object) -> object:
     """A label as the schema has it; the paper's prompt spells one "single-step question"."""
     if not isinstance(label, str):
         return label
-    return label.casefold().strip(" .").removesuffix("question").strip().replace("-", "_")
+    return re.sub(r"[\s-]+", "_", label.casefold().strip(" .").removesuffix("question").strip())
 
 
 class RouteChoice(BaseModel):
@@ -80,7 +81,7 @@ def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: M
     async def router(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         context = runtime.context
         question = state["question"]
-        if context.router == "oracle" and not state["route"]:
+        if context.router == "oracle" and not (state["route"] or context.route):
             raise InputError(
                 "gold_route: the oracle router needs it", hint="pass `gold_route` with the question (`eval` does so)"
             )

@@ -52,6 +52,7 @@ async def search(
     node: str,
     mode: Retriever | None = None,
     top_k: int | None = None,
+    step: str = "",
 ) -> Found:
     """Search for several queries at once.
 
@@ -65,12 +66,13 @@ async def search(
         node: For the ledger.
         mode: Search mode, where it is not the context's.
         top_k: Hits a query, where it is not the context's.
+        step: The one step that all of them belong to; the keys only tell them apart then.
 
     Raises:
         DeadlineError: The node's or the run's time is over; the run can be resumed.
     """
     async with within_deadlines(runtime):
-        return await _search(state, runtime, queries, node, mode, top_k)
+        return await _search(state, runtime, queries, node, mode, top_k, step)
 
 
 async def _search(
@@ -80,12 +82,13 @@ async def _search(
     node: str,
     mode: Retriever | None,
     top_k: int | None,
+    one_step: str,
 ) -> Found:
     context: Context = runtime.context
     count = top_k or context.top_k
     started, clock = time.time(), time.perf_counter()
     for step, query in queries.items():
-        tell(runtime, AskedEvent(type="asked", step=step, node=node, question=query))
+        tell(runtime, AskedEvent(type="asked", step=one_step or step, node=node, question=query))
     given: list[str] = state["given"]
     how = "given" if given else mode or context.mode
     async with traced_searches(state, queries, node=node, retriever=how, top_k=count) as reported:
@@ -105,13 +108,13 @@ async def _search(
         hits = [[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked]
         reported.extend(hits)
     for (step, query), refs in zip(queries.items(), hits, strict=True):
-        tell(runtime, FoundEvent(type="found", step=step, node=node, question=query, passages=refs))
+        tell(runtime, FoundEvent(type="found", step=one_step or step, node=node, question=query, passages=refs))
     return Found(
         hits=hits,
         passages=passages,
         calls=[
-            search_call(step, context.method, node, started, seconds, [key for key, _, _ in row])
-            for step, row in zip(queries, ranked, strict=True)
+            search_call(key, context.method, node, started, seconds, [hit for hit, _, _ in row], step=one_step)
+            for key, row in zip(queries, ranked, strict=True)
         ],
     )
 
@@ -138,13 +141,15 @@ def _threads(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, "search")
 
 
-def search_call(step: str, method: str, node: str, started: float, seconds: float, found: list[str]) -> Call:
-    """The ledger's entry for a search, with the ids of the passages that it found."""
+def search_call(
+    key: str, method: str, node: str, started: float, seconds: float, found: list[str], *, step: str = ""
+) -> Call:
+    """The ledger's entry for a search, with the ids of the passages that it found; by default its key is its step."""
     return Call(
-        id=f"{thread_id()}.{method}.search.{step}",
+        id=f"{thread_id()}.{method}.search.{key}",
         kind="search",
         node=node,
-        step=step,
+        step=step or key,
         prompt="",
         prompt_hash="",
         model="",

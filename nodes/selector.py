@@ -14,7 +14,7 @@ __all__ = ["guess", "selector"]
 FALLBACK_PASSAGES = 5
 
 
-def selector(prompt: str, prune: str | None = None) -> Node:
+def selector(prompt: str, prune: str | None = None, *, name: str = "selector") -> Node:
     """A node that selects from all candidates the first time, and prunes the evidence after that.
 
     Pruning removes and never adds: a sentence that was not chosen before is ignored. Output that can't be used leaves
@@ -23,6 +23,7 @@ def selector(prompt: str, prune: str | None = None) -> Node:
     Args:
         prompt: Name of the prompt that selects.
         prune: Name of the prompt that prunes; without it the node only selects.
+        name: The node's name.
     """
 
     async def selector(state: PrismState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -30,14 +31,14 @@ def selector(prompt: str, prune: str | None = None) -> Node:
         begins_round = prune is None or not runtime.context.adder_first
         iteration = state.get("iteration", 0) + begins_round
         pruning = prune is not None and (iteration > 1 or not begins_round)
-        step_id = f"root/selector/{iteration}"
+        step_id = f"root/{name}/{iteration}"
         fallback = ""
         if pruning and not current:
             chosen, now = Chosen([], [], "no evidence to prune", [], 0), []
         else:
-            name = prune if pruning and prune else prompt
+            asked = prune if pruning and prune else prompt
             chosen = await choose_sentences(
-                state, runtime, node="selector", step=step_id, prompt=name, whole_pool=not pruning
+                state, runtime, node=name, step=step_id, prompt=asked, whole_pool=not pruning
             )
             if chosen.refs is None:
                 now = current if pruning else _best_passages(chosen)
@@ -51,10 +52,9 @@ def selector(prompt: str, prune: str | None = None) -> Node:
             "iteration": iteration,
             "selected": now,
             "selected_text": in_words(now, chosen.pool),
-            "kept": list(dict.fromkeys([*as_refs(state.get("kept", [])), *now])),
             "added": [],
             **({"before": current} if begins_round else {}),
-            "trajectory": [evidence_step(step_id, "selector", state, chosen, now, fallback)],
+            "trajectory": [evidence_step(step_id, name, state, chosen, now, fallback)],
             "ledger": chosen.calls,
         }
 

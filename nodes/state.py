@@ -273,6 +273,8 @@ class Judgement(TypedDict):
     label: str
     problem: str
     """Why its output could not be used; the value is then the cautious one."""
+    truncated: int
+    """Passages that were left out of its prompt."""
 
 
 class PlanStep(TypedDict):

@@ -10,7 +10,18 @@ from nodes.rendering import plain
 from nodes.state import Branch, PruneState, Step, TreeNode
 from nodes.steps import step
 
-__all__ = ["ancestors", "children", "new_node", "normalised", "pruned_step", "send", "twin", "unresolved"]
+__all__ = [
+    "ancestors",
+    "children",
+    "distinct",
+    "new_node",
+    "normalised",
+    "passed_up",
+    "pruned_step",
+    "send",
+    "twin",
+    "unresolved",
+]
 
 
 def new_node(
@@ -53,6 +64,24 @@ def ancestors(tree: Iterable[TreeNode], node: TreeNode) -> list[TreeNode]:
 def normalised(query: str) -> str:
     """A query without case, punctuation at its end, and repeated space: what counts when two are compared."""
     return plain(query).casefold().rstrip(" ?.!")
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Names without those that are empty or another one once more."""
+    found: dict[str, str] = {}
+    for name in filter(None, map(plain, names)):
+        found.setdefault(normalised(name), name)
+    return list(found.values())
+
+
+def passed_up(tree: Sequence[TreeNode], node: TreeNode) -> list[TreeNode]:
+    """The nodes whose results or, where there is none, documents reach `node`: its children, and what is below those
+    that have no result of their own, lest it be forgotten."""
+    found = []
+    for child in children(tree, node):
+        found.append(child)
+        found += [] if child["result"] else passed_up(tree, child)
+    return found
 
 
 def twin(tree: Sequence[TreeNode], node: TreeNode) -> TreeNode | None:

@@ -669,6 +669,7 @@ ROLES: dict[str, Role] = {
     "prism/analyzer": _subquestions,
     "prism/guess": _select,
     "prism/selector": _select,
+    "prism/setwise": _select,
     "prism/adder": _add,
     "prism/generator": _answer,
     "prunerag/decomposer": _expand,

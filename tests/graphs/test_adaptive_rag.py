@@ -9,6 +9,8 @@ from hopgraph.run import make_context
 from inference import revelator
 from inference.errors import InputError, StoreError
 from inference.ledger import cost_of
+from stores.build import build_index
+from stores.passages import Passage
 from tests.graphs.conftest import by_node, steps_of
 
 QUESTION = "Where was the director of Alpha born?"
@@ -50,7 +52,9 @@ async def test_a_question_of_class_a_is_answered_without_a_search(model):
 
 async def test_a_question_of_class_b_takes_one_search(model):
     server = model(lines("single_step"))
-    state = await run(top_k=2)
+    build_index("small", [Passage(id=row["title"], **row) for row in CONTEXTS])
+    context = {"index": "small", "top_k": 2, "max_passages": 1}  # the latter is a bound of the other path
+    state = await load("adaptive_rag").ainvoke({"question": QUESTION}, context=context)
     assert server.nodes() == ["router", "single_step_reader"]
     assert (state["answer"], len(state["evidence"]), costs(state)) == ("Oslo", 2, (2, 1, 1))
 
@@ -75,7 +79,7 @@ async def test_its_paths_ask_what_the_methods_they_stand_for_ask(model):
         await run()
         own = [request.prompt for request in server.requests[1:]]
         server = model(by_node(**LINES | {"generator": {"thought": "", "answer": "x"}}))
-        await load(method).ainvoke({"question": QUESTION, "contexts": CONTEXTS[:1]}, context={"top_k": 1})
+        await load(method).ainvoke({"question": QUESTION, "contexts": CONTEXTS}, context={"top_k": 1})
         assert own[0] == server.requests[0].prompt
 
 

@@ -126,6 +126,14 @@ async def test_a_single_step_question_goes_through_anrag_once(model):
     assert (cost["searches"], cost["steps"], cost["chain"]) == (1, 1, 3)
 
 
+async def test_an_answer_in_many_parts_may_be_long(model):
+    parts = [f"{word} " * 20 for word in ("one", "two", "three", "four")]
+    model(play(**COMPOUND | {"aggregator": {"answer": "; ".join(parts)}}))
+    state = await run(BOTH)
+    assert state["status"] == "answered"
+    assert "four" in state["answer"]
+
+
 async def test_a_compound_question_is_split_answered_side_by_side_and_put_together_in_one_step(model):
     both = threading.Barrier(2)
 
@@ -191,7 +199,9 @@ async def test_a_route_that_cannot_be_read_is_single_step_and_says_so(model, bad
     assert cost_of(state["ledger"])["repairs"] == 1
 
 
-@pytest.mark.parametrize("label", ["single-step question", "Single_Step", "Single-step", "single_step question."])
+@pytest.mark.parametrize(
+    "label", ["single-step question", "Single_Step", "Single-step", "single step", "single_step question."]
+)
 async def test_a_route_is_read_as_the_paper_spells_it(model, label):
     server = model(play(**SINGLE | {"router": {"route": label}}))
     state = await run()
@@ -369,6 +379,7 @@ async def test_the_route_can_be_given_for_all_questions_or_with_one(model):
     state = await run(BOTH, route="compound")
     assert "router" not in server.nodes()
     assert steps(state)["root/router"]["answer"] == "compound (given)"
+    assert (await run(BOTH, route="compound", router="oracle"))["route"] == "compound"
     server = model(play(**SINGLE))
     state = await run(given={"gold_route": "single_step"}, route="complex")
     assert state["route"] == "single_step"

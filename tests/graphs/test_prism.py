@@ -7,6 +7,7 @@ import pytest
 from hopgraph import load
 from inference.errors import InputError
 from inference.ledger import cost_of
+from stores.checkpoints import open_checkpoints
 from tests.scripted import Completion, Request
 
 QUESTION = "Which film has the director who died earlier, Deuce High or The King Is The Best Mayor?"
@@ -133,6 +134,50 @@ async def test_what_a_selector_kept_once_stays_in_the_union_but_not_in_the_last_
     assert titles(await run(max_iterations=2, final="last")) == ["Deuce High 0", "Richard Thorpe 0"]
 
 
+async def test_evidence_that_a_person_takes_out_stays_out(model, home):
+    server = model(play(analyzer=[SUBQUESTIONS], selector=[["1.0", "5.0"]], adder=[[]], generator=["x"]))
+    async with open_checkpoints() as saver:
+        graph = load("prism", saver)
+        config = {"configurable": {"thread_id": "t"}}
+        given = {"question": QUESTION, "contexts": CONTEXTS}
+        state = await graph.ainvoke(given, config, context={}, interrupt_after=["selector"])
+        await graph.aupdate_state(config, {"selected": state["selected"][:1]}, as_node="selector")
+        state = await graph.ainvoke(None, config, context={})
+    assert titles(state) == ["Deuce High 0"]
+    assert "Bananas" not in server.requests[-1].prompt
+
+
+@pytest.mark.parametrize("final", ["union", "last"])
+async def test_more_evidence_than_a_server_lets_the_model_name_is_not_lost(model, final):
+    sentences = [f"Fact {number} of the film." for number in range(30)]
+    contexts = [{"title": f"T{n}", "text": " ".join(sentences), "sentences": sentences} for n in range(3)]
+    labels = [f"{passage}.{sentence}" for passage in (1, 2, 3) for sentence in range(30)]
+    server = model(
+        play(analyzer=[SUBQUESTIONS], selector=[["1", "2", "3"], labels], adder=[labels, labels], generator=["x"])
+    )
+    given = {"question": QUESTION, "contexts": contexts}
+    state = await load("prism").ainvoke(given, context={"final": final, "max_tokens": 2000})
+    assert len(state["sentences"]) == 90
+    assert [step["fallback"] for step in state["trajectory"] if step["fallback"]] == []
+    assert server.nodes() == ["analyzer", *["selector", "adder"] * 2, "generator"]
+
+
+async def test_labels_of_another_form_are_read_or_rejected_one_by_one(model):
+    server = model(
+        play(
+            analyzer=[SUBQUESTIONS],
+            selector=[{"evidence": ["[1.0]", " 2.0 ", "Deuce High 0", 4]}],
+            adder=[[]],
+            generator=["x"],
+        )
+    )
+    state = await run()
+    assert server.nodes()[:3] == ["analyzer", "selector", "adder"]
+    assert titles(state) == ["Deuce High 0", "The King 0", "Rafael Gil 0", "Rafael Gil 1"]
+    said = next(step for step in state["trajectory"] if step["node"] == "selector")["fallback"]
+    assert said == "rejected, not in the pool: Deuce High 0"
+
+
 async def test_pruning_can_only_remove(model):
     model(play(analyzer=[SUBQUESTIONS], selector=[["1.0"], ["1.0", "5.0"]], adder=[["2.0"], []], generator=["x"]))
     assert titles(await run()) == ["Deuce High 0"]
@@ -207,12 +252,23 @@ async def test_the_oracle_condition_needs_gold_and_says_so(model):
     pool = (await run(condition="full_context"))["pool"]
     with pytest.raises(InputError, match="has no sentence 7"):
         await run(condition="oracle_context", gold=[[pool[0]["id"], 7]])
+    for malformed in ([pool[0]["id"], "0"], [pool[0]["id"], None], [7, 0], [pool[0]["id"], True], 7):
+        with pytest.raises(InputError, match="gold: must be a list of passage ids or"):
+            await run(condition="oracle_context", gold=[malformed])
+
+
+async def test_the_oner_condition_takes_what_bm25_finds_best_of_the_given_passages_too(model):
+    server = model(play(generator=["x"]))
+    state = await run(condition="oner", top_k=2)
+    assert len(server.requests) == 1
+    assert {ref["title"] for ref in state["evidence"]} == {"Deuce High", "The King"}
+    assert cost_of(state["ledger"])["searches"] == 1
 
 
 async def test_the_setwise_condition_picks_passages_in_one_call(model):
-    server = model(lambda r: {"evidence": ["3", "1"]} if r.node == "selector" else {"answer": "x"})
+    server = model(lambda r: {"evidence": ["3", "1"]} if r.node == "setwise" else {"answer": "x"})
     state = await run(condition="setwise")
-    assert len(server.requests) == 2
+    assert server.nodes() == ["setwise", "generator"]
     assert "smallest set of passages" in server.requests[0].prompt
     assert titles(state) == ["Deuce High 0", "Deuce High 1", "Richard Thorpe 0", "Richard Thorpe 1"]
 

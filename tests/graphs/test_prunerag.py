@@ -230,7 +230,22 @@ async def test_a_subquery_that_repeats_its_parent_or_sibling_becomes_an_entity_n
     assert repeated["kind"] == "entity"
     assert repeated["pruned"] == "asks the same as root"
     assert repeated["entities"] == ["Ann Lee"]
-    assert steps(state)["root/0"]["verdict"] == "pruned: asks the same as root"
+    made = steps(state)
+    assert made["root/0"]["verdict"] == "pruned: asks the same as root"
+    assert (made["root/0/entities"]["node"], made["root/0/entities"]["calls"]) == ("extractor", 1)
+    assert sum(step["calls"] for step in state["trajectory"]) == cost_of(state["ledger"])["calls"]
+    assert {call["step"] for call in state["ledger"]} <= made.keys()
+
+
+async def test_an_entity_that_is_named_twice_is_searched_once(model):
+    lines = {"summarizer": {"summary": "Ann Lee was born in 1950."}, "aggregator": {"answer": "Ann Lee"}}
+    model(play(decomposer={QUESTION: abstract("Ann Lee", "ann lee")}, **lines))
+    state = await run()
+    assert tree(state)["root/0"]["entities"] == ["Ann Lee"]
+    assert cost_of(state["ledger"])["searches"] == 2
+    model(play(decomposer={QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)},
+               extractor={"entities": ["Bob Ray", "Bob ray.", ""]}, **lines))  # fmt: skip
+    assert tree(await run())["root/0"]["entities"] == ["Bob Ray"]
 
 
 async def test_without_entity_nodes_a_repeated_subquery_is_cut_and_its_step_says_so(model):
@@ -252,6 +267,41 @@ async def test_an_empty_answer_has_confidence_zero_and_is_rejected(model):
     assert tree(state)["root"]["confidence"] == 0.0
     assert steps(state)["root"]["verdict"] == "rejected: empty"
     assert state["status"] == "unanswerable"
+
+
+@pytest.mark.parametrize("said", ["Not Answerable", "unknown", " N/A."])
+async def test_an_abstention_is_no_answer_however_sure_the_model_is(model, said):
+    decomposer = {
+        QUESTION: answer(said, -0.001),
+        (QUESTION, "barred"): split(LEFT, RIGHT),
+        LEFT: answer(said, -0.001),
+        RIGHT: answer("1960", -0.001),
+    }
+    server = model(play(decomposer=decomposer, aggregator={"answer": "Bob Ray"}))
+    state = await run(max_depth=2)
+    nodes = tree(state)
+    assert (nodes["root"]["verdict"], nodes["root"]["answer"]) == ("split", "")
+    assert (nodes["root/0"]["verdict"], nodes["root/0"]["confidence"]) == ("evidence", 0.0)
+    assert f"- {LEFT} (no answer, see the passages)" in server.requests[-1].prompt
+    model(play(decomposer=decomposer, aggregator={"answer": "Bob Ray"}))
+    state = await run(max_depth=2, ablate=["adaptive"])
+    assert tree(state)["root/0"]["verdict"] == "evidence"
+
+
+async def test_on_the_last_level_the_model_is_told_how_to_abstain(model):
+    server = model(play(decomposer={QUESTION: answer("Ann Lee", -0.001)}))
+    await run(max_depth=2)
+    await run(max_depth=1)
+    assert ["an empty answer" in request.prompt for request in server.requests] == [False, True]
+
+
+async def test_tokens_that_do_not_spell_the_answer_are_said(model):
+    reply = '{"type": "answer", "answer": "Ann Lee"}'
+    decomposer = {QUESTION: Completion(reply, tokens=[("something else", -0.1)])}
+    model(play(decomposer=decomposer, aggregator={"answer": "x"}))
+    state = await run(max_depth=1)
+    assert tree(state)["root"]["confidence"] == 0.0
+    assert "do not spell the answer" in steps(state)["root"]["fallback"]
 
 
 async def test_a_branch_whose_output_stays_useless_is_evidence(model):
@@ -303,6 +353,48 @@ async def test_backtracing_goes_bottom_up_one_aggregation_an_inner_node(model):
     assert state["answer"] == f"answer to {QUESTION}"
 
 
+async def aggregated(model, *, left, abstract_right=False):
+    """The last prompt of a run over a tree of three levels, whose left half ends with this answer."""
+    contexts = [{"title": word.title(), "text": f"The {word} stands here."} for word in ("oak", "elm", "ash", "fir")]
+    right = abstract("fir") if abstract_right else answer("R", -0.001)
+    server = model(
+        play(
+            decomposer={
+                "oak?": split("elm?", "fir?"),
+                "elm?": split("ash?", "elm again?"),
+                "fir?": right,
+                "ash?": answer("guess", -5.0),
+                "elm again?": answer("second", -0.001),
+            },
+            summarizer={"summary": "Firs are green."},
+            aggregator=lambda request: {"answer": left if "<query>elm?" in request.prompt else "x"},
+        )
+    )
+    given = {"question": "oak?", "contexts": contexts}
+    state = await load("prunerag").ainvoke(given, context={"top_k": 1, "max_searches": 9})
+    assert state["answer"] == "x"
+    return server.requests[-1].prompt
+
+
+async def test_what_was_found_below_a_node_without_an_answer_reaches_the_root(model):
+    prompt = await aggregated(model, left="Not Answerable")
+    assert "- elm? (no answer, see the passages)" in prompt
+    assert "- ash? (no answer, see the passages)" in prompt
+    assert "- elm again? second" in prompt
+    assert {"The oak", "The elm", "The ash"} <= {text[:7] for text in prompt.split("\n")}
+    assert "The fir" not in prompt  # an accepted answer goes up as it is
+    assert "guess" not in prompt
+
+
+async def test_what_has_a_result_sends_no_documents_up(model):
+    prompt = await aggregated(model, left="Left", abstract_right=True)
+    assert "- elm? Left" in prompt
+    assert "- fir? x" in prompt
+    assert "The oak" in prompt
+    for word in ("The elm", "The ash", "The fir", "Firs are green.", "second"):
+        assert word not in prompt
+
+
 async def test_single_call_backtracing_answers_once_from_the_whole_tree(model):
     server = model(
         play(
@@ -325,6 +417,11 @@ async def test_single_call_backtracing_answers_once_from_the_whole_tree(model):
 
 
 class TestAblations:
+    async def test_two_together_do_what_each_says(self, model):
+        server = model(play(decomposer={QUESTION: split(LEFT, RIGHT)}, aggregator={"answer": "x"}))
+        await run(ablate=["adaptive", "answer"], max_depth=2)
+        assert server.nodes() == ["decomposer", "aggregator"]
+
     async def test_without_the_gate_every_answer_is_accepted_and_no_log_probabilities_are_asked_for(self, model):
         server = model(play(decomposer={QUESTION: answer("Bob", -5.0)}))
         state = await run(ablate=["confidence"])

@@ -133,6 +133,8 @@ async def test_the_answers_of_a_level_wait_side_by_side_and_are_decided_by_id(mo
     assert (tree["root/1"]["verdict"], tree["root/1"]["result"]) == ("accepted", "1960")
     assert "1960" in server.requests[-1].prompt
     assert server.nodes().count("decomposer") == 3
+    said = {step["id"]: step["verdict"] for step in result["trajectory"]}
+    assert (said["root/0"], said["root/1"]) == ("accepted by a person", "accepted by a person")
 
 
 async def test_a_rejected_branch_has_to_split_or_is_evidence_on_the_last_level(model):
@@ -154,6 +156,9 @@ async def test_a_rejected_branch_has_to_split_or_is_evidence_on_the_last_level(m
     assert tree["root"]["verdict"] == "split"
     assert (tree["root/1"]["verdict"], tree["root/1"]["result"]) == ("evidence", None)
     assert "a person rejected" in tree["root/1"]["pruned"]
+    said = {step["id"]: step["verdict"] for step in result["trajectory"]}
+    assert said["root"] == "rejected by a person"
+    assert said["root/1"] == "pruned: a person rejected its answer on the last level"
     assert result["answer"] == "Ann Lee"
 
 
