@@ -472,8 +472,9 @@ def test_two_processes_do_not_write_to_one_run(model, questions, hopgraph, tmp_p
 
 def test_what_was_begun_is_ended_before_more_is_begun(evaluate, model, questions, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
-    server = model(lambda request: Completion(json.dumps(LINES[request.node]), delay=0.02))
-    assert evaluate("-m", "prism", "-q", questions([row(n) for n in range(6)]), "--contexts")[0] == 0
+    # Long beside what lies between two calls of a question, so that the next one waits when a slot comes free.
+    server = model(lambda request: Completion(json.dumps(LINES[request.node]), delay=0.15))
+    assert evaluate("-m", "prism", "-q", questions([row(n) for n in range(4)]), "--contexts")[0] == 0
     order = [request.id.partition(".")[0] for request in server.requests]
     ended = [order[::-1].index(thread) for thread in dict.fromkeys(order)]
     assert ended == sorted(ended, reverse=True)  # in the order in which they were begun

@@ -29,7 +29,7 @@ def play(request):
         return Completion(TRUE, tokens=[('{"relevant":', -1.0), (" true", -0.1), ("}", -0.1)])
     own = {"router": {"route": "single_step"}, "synthesizer": {"answer": "Paris"}, "aggregator": {"answer": "Paris"}}
     own |= {"refiner": {"question": "Who directed X?"}, "single_step_reader": {"answer": "Rome"}}
-    own |= {"decomposer": {"thought": "", "subquestions": ["Who?", "Where?"]}}
+    own |= {"setwise": LINES["selector"], "decomposer": {"thought": "", "subquestions": ["Who?", "Where?"]}}
     return {**LINES, **own}[request.node]
 
 
