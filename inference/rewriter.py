@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from inference.heads import SPAN, Array, UpperLayers, get_trunk, load_head, readable, span_scores, whole_words
 
-__all__ = ["FORMS", "Edit", "allowed_spans", "rewrite_questions", "rewrite_with_answers"]
+__all__ = ["FORMS", "Edit", "allowed_spans", "find_answer", "rewrite_questions", "rewrite_with_answers"]
 
 FORMS = (("", ""), ("the ", ""), ("", "'s"), ("", "'"), ("'", "'"), ("in ", ""))
 """What may stand before and after an answer that is put into a sub-question."""
@@ -70,7 +70,7 @@ def rewrite_with_answers(question: str, answers: Sequence[str]) -> str:
     given: list[str] = []
     for answer in (answer.strip() for answer in answers):
         last = given[-1] if given else ""
-        if last and answer and not _PLACEHOLDER.search(question) and not _holds(question, answer):
+        if last and answer and not _PLACEHOLDER.search(question) and not find_answer(question, answer):
             hidden = _best_edit(question, answer)
             place = question.find(last)
             if hidden is None or (hidden.start < place + len(last) and hidden.end > place):
@@ -89,15 +89,15 @@ def _rewritten(question: str, answer: str) -> str:
         return question
     if numbers := [int(found[1]) for found in _PLACEHOLDER.finditer(question)]:
         return re.sub(rf"#{min(numbers)}(?!\d)", lambda _: answer, question)
-    if _holds(question, answer):
+    if find_answer(question, answer):
         return question
     edit = _best_edit(question, answer)
     return edit.applied(question, answer) if edit else f"{question.rstrip()} ({answer})"
 
 
-def _holds(question: str, answer: str) -> bool:
-    """Whether an answer is in a sub-question already, as words of its own."""
-    return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", question, re.IGNORECASE) is not None
+def find_answer(question: str, answer: str) -> re.Match[str] | None:
+    """Where an answer is in a sub-question already, in any case, as words of its own: "Eric" is not in "American"."""
+    return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", question, re.IGNORECASE)
 
 
 def _best_edit(question: str, answer: str) -> Edit | None:

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from inference.checkpoints import open_rewriter
-from inference.rewriter import rewrite_with_answers
+from inference.rewriter import find_answer, rewrite_with_answers
 from inference.settings import get_settings
 from nodes.context import CompactContext
 from nodes.dag import fill_references, in_wave, referred
@@ -66,7 +66,7 @@ def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
         return [_put_in(text, names) for text, names in zip(texts, missing, strict=True)]
     for place in range(max(map(len, missing), default=0)):
         rows = [row for row, names in enumerate(missing) if place < len(names)]
-        rows = [row for row in rows if missing[row][place].casefold() not in texts[row].casefold()]
+        rows = [row for row in rows if not find_answer(texts[row], missing[row][place])]
         rewritten = open_rewriter(folder).rewrite([(texts[row], missing[row][place]) for row in rows])
         for row, text in zip(rows, rewritten, strict=True):
             texts[row] = plain(text) or texts[row]
@@ -74,7 +74,7 @@ def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
 
 
 def _put_in(question: str, answers: list[str]) -> str:
-    names = [answer for answer in answers if answer.casefold() not in question.casefold()]
+    names = [answer for answer in answers if not find_answer(question, answer)]
     if not names:
         return question
     # What still looks like a reference is a number of the question's own, and the rewriter must not take it for one.
