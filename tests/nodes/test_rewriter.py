@@ -37,3 +37,9 @@ async def test_nor_is_it_for_a_checkpoint(tmp_path, monkeypatch: pytest.MonkeyPa
     get_settings.cache_clear()
     assert await rewrite("Where was this American director born?", "Eric") == "where was ann lee born"
     assert await rewrite("Where was Eric born?", "Eric") == "Where was Eric born?"
+
+
+async def test_a_number_sign_of_an_answer_stays_too():
+    rewritten = await rewrite("Were this song and this person from the same country?", "#1 Crush", "Bob Ray")
+    assert "#1 Crush" in rewritten
+    assert "Bob Ray" in rewritten
