@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from nodes.rendering import plain
 from nodes.state import SubQuestion
 
-__all__ = ["build_dag", "fill_references", "in_wave", "referred"]
+__all__ = ["build_dag", "fill_references", "in_wave"]
 
 _REFERENCE = re.compile(r"(?<![\w&#])#(\d{1,3})\b")
 UNKNOWN = "(unknown)"
@@ -30,14 +30,15 @@ def build_dag(
     """
     literal = set(_REFERENCE.findall(question))
     numbers = {old: new for new, old in enumerate([n for n, (text, _) in enumerate(rows, 1) if plain(text)][:most], 1)}
+    texts = {old: plain(rows[old - 1][0]) for old in numbers}
+    named = {old: [int(ref) for ref in _REFERENCE.findall(text) if ref not in literal] for old, text in texts.items()}
+    wanted = {old: list(dict.fromkeys([*rows[old - 1][1], *named[old]])) for old in numbers}
     plan, problems = [], []
     if left_out := sum(bool(plain(text)) for text, _ in rows) - len(numbers):
         problems.append(f"{left_out} more sub-questions were left out")
     for old, number in numbers.items():
-        text, declared = plain(rows[old - 1][0]), rows[old - 1][1]
-        wanted = dict.fromkeys([*declared, *(int(ref) for ref in _REFERENCE.findall(text) if ref not in literal)])
         meant: dict[int, int] = {}
-        for ref in wanted:
+        for ref in wanted[old]:
             to = numbers.get(ref, 0)
             if to in (0, number):
                 to = number - 1
@@ -50,15 +51,17 @@ def build_dag(
             return match[0] if to is None or match[1] in literal else (f"#{to}" if to else "")
 
         depends_on = list(dict.fromkeys(to for to in meant.values() if to))
-        plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, text)), depends_on))
+        references = sorted({meant[ref] for ref in named[old]} - {0})
+        plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, texts[old])), depends_on, references))
     return _waves(plan, problems), problems
 
 
-def _sub_question(number: int, question: str, depends_on: list[int]) -> SubQuestion:
+def _sub_question(number: int, question: str, depends_on: list[int], references: list[int]) -> SubQuestion:
     return SubQuestion(
         number=number,
         question=question,
         depends_on=depends_on,
+        references=references,
         rewritten="",
         pairs=[],
         answer="",
@@ -80,10 +83,10 @@ def _waves(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
             first = waiting[0]
             cut = [ref for ref in first["depends_on"] if ref not in wave_of]
             problems.append(f"a cycle was cut: sub-question {first['number']} does without {', '.join(map(str, cut))}")
-            gone = {str(ref) for ref in cut}
-            text = _REFERENCE.sub(lambda match, gone=gone: "" if match[1] in gone else match[0], first["question"])  # type: ignore[misc]
+            text = _replaced(first, dict.fromkeys(cut, ""))
             kept = [ref for ref in first["depends_on"] if ref in wave_of]
-            ready = [{**first, "question": plain(text), "depends_on": kept}]
+            named = [ref for ref in first["references"] if ref in kept]
+            ready = [{**first, "question": plain(text), "depends_on": kept, "references": named}]
         for item in ready:
             done[item["number"]] = {**item, "wave": wave}
         wave_of.update((item["number"], wave) for item in ready)
@@ -96,16 +99,16 @@ def in_wave(plan: Sequence[SubQuestion], wave: int) -> list[SubQuestion]:
     return [item for item in plan if item["wave"] == wave]
 
 
-def referred(item: SubQuestion) -> set[int]:
-    """The sub-questions whose answers have a place of their own in the text: `#1`."""
-    return {int(ref) for ref in _REFERENCE.findall(item["question"])} & set(item["depends_on"])
-
-
 def fill_references(item: SubQuestion, answers: Mapping[int, str]) -> str:
-    """The text with answers in the places of `#1`, `#2`, ... that the sub-question depends on."""
+    """The text with answers in the places of `#1`, `#2`, ... that are references."""
+    return _replaced(item, {ref: answers.get(ref) or UNKNOWN for ref in item["references"]})
 
-    def answer(match: re.Match[str]) -> str:
-        number = int(match[1])
-        return (answers.get(number) or UNKNOWN) if number in item["depends_on"] else match[0]
 
-    return _REFERENCE.sub(answer, item["question"])
+def _replaced(item: SubQuestion, texts: Mapping[int, str]) -> str:
+    """The text with others in the places of those references."""
+
+    def text(match: re.Match[str]) -> str:
+        ref = int(match[1])
+        return texts[ref] if ref in texts and ref in item["references"] else match[0]
+
+    return _REFERENCE.sub(text, item["question"])

@@ -11,7 +11,7 @@ from inference.checkpoints import open_rewriter
 from inference.rewriter import find_answer, rewrite_with_answers
 from inference.settings import get_settings
 from nodes.context import CompactContext
-from nodes.dag import fill_references, in_wave, referred
+from nodes.dag import fill_references, in_wave
 from nodes.rendering import plain
 from nodes.state import CompactState, Node, SubQuestion
 from nodes.steps import step
@@ -60,7 +60,7 @@ def rewriter() -> Node:
 def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
     """Sub-questions with the answers that they need and do not name, by our rewriter or the settings' checkpoint."""
     texts = [fill_references(item, answers) for item in wave]
-    missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in referred(item)] for item in wave]
+    missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in item["references"]] for item in wave]
     folder = get_settings().rewriter
     if not folder:
         return [_put_in(text, names) for text, names in zip(texts, missing, strict=True)]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nodes.dag import build_dag, fill_references, in_wave, referred
+from nodes.dag import build_dag, fill_references, in_wave
 
 QUESTION = "Where was the director of Alpha born?"
 
@@ -84,6 +84,19 @@ def test_a_number_sign_of_the_user_s_question_is_no_reference():
     assert problems == []
 
 
+def test_nor_is_it_one_where_its_number_is_that_of_a_sub_question_that_is_needed():
+    hit = "Where was the director of the #1 hit Alpha born?"
+    rows = ("Who?", []), ("Who?", []), ("Did #2 know the one of the #1 hit?", [1])
+    plan, _ = dag(*rows, question=hit)
+    assert (plan[2]["depends_on"], plan[2]["references"]) == ([1, 2], [2])
+    assert fill_references(plan[2], {1: "Ann", 2: "Bob"}) == "Did Bob know the one of the #1 hit?"
+
+
+def test_a_cut_takes_only_references_out_of_the_text():
+    plan, _ = dag(("Who of the #2 hit knew #3?", [2]), ("#1?", []), ("Of #1?", []), question="The #2 hit?")
+    assert shape(plan)[0] == ("Who of the #2 hit knew ?", [], 1)
+
+
 def test_nothing_in_nothing_out():
     assert dag() == ([], [])
     assert dag(("", [1]))[0] == []
@@ -106,11 +119,11 @@ def test_any_graph_comes_out_acyclic_with_dependencies_in_earlier_waves(seed):
     assert set(waves.values()) == set(range(1, max(waves.values()) + 1))
     for item in plan:
         assert all(waves[ref] < item["wave"] for ref in item["depends_on"])
-        assert referred(item) <= set(item["depends_on"])
+        assert set(item["references"]) <= set(item["depends_on"])
 
 
 def test_answers_take_the_places_of_their_references():
     plan, _ = dag(("Who?", []), ("What?", []), ("Did #2 know #1, and #1 #2?", []))
     assert fill_references(plan[2], {1: "Ann", 2: "Bob"}) == "Did Bob know Ann, and Ann Bob?"
     assert fill_references(plan[2], {1: "", 2: r"\1"}) == r"Did \1 know (unknown), and (unknown) \1?"
-    assert referred(plan[2]) == {1, 2}
+    assert plan[2]["references"] == [1, 2]

@@ -39,6 +39,12 @@ async def test_nor_is_it_for_a_checkpoint(tmp_path, monkeypatch: pytest.MonkeyPa
     assert await rewrite("Where was Eric born?", "Eric") == "Where was Eric born?"
 
 
+async def test_a_number_sign_of_the_user_s_question_stays_and_the_answer_is_put_where_it_belongs():
+    hit = "Where was the director of the #1 hit Zorba's Night born?"
+    text = "Where was the director of the #1 hit born, this person?"
+    assert await rewrite(text, "Ann Lee", question=hit) == "Where was the director of the #1 hit born, Ann Lee?"
+
+
 async def test_a_number_sign_of_an_answer_stays_too():
     rewritten = await rewrite("Were this song and this person from the same country?", "#1 Crush", "Bob Ray")
     assert "#1 Crush" in rewritten
