@@ -20,7 +20,7 @@ def build_dag(
     """Sub-questions in the order given, without bad references and cycles, and what was wrong with them in words.
 
     A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. A cycle is cut
-    at the earliest sub-question of it, which then does without the answers that are not there yet. What looks like a
+    at the earliest sub-question of it, which then does without the answers that need its own. What looks like a
     reference but stands in the user's question (a number on a shirt) is none.
 
     Args:
@@ -53,7 +53,7 @@ def build_dag(
         depends_on = list(dict.fromkeys(to for to in meant.values() if to))
         references = sorted({meant[ref] for ref in named[old]} - {0})
         plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, texts[old])), depends_on, references))
-    return _waves(plan, problems), problems
+    return _waves(_acyclic(plan, problems)), problems
 
 
 def _sub_question(number: int, question: str, depends_on: list[int], references: list[int]) -> SubQuestion:
@@ -71,27 +71,46 @@ def _sub_question(number: int, question: str, depends_on: list[int], references:
     )
 
 
-def _waves(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
-    """The plan with waves: each sub-question comes after all that it depends on."""
+def _acyclic(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
+    """The plan with each cycle cut at its earliest sub-question, and nothing else."""
+    items = {item["number"]: item for item in plan}
+    for item in plan:
+        number = item["number"]
+        cut = [ref for ref in item["depends_on"] if number in _needed(ref, items)]
+        if cut:
+            problems.append(f"a cycle was cut: sub-question {number} does without {', '.join(map(str, cut))}")
+            text = _replaced(item, dict.fromkeys(cut, ""))
+            kept = [ref for ref in item["depends_on"] if ref not in cut]
+            items[number] = {
+                **item,
+                "question": plain(text),
+                "depends_on": kept,
+                "references": [ref for ref in item["references"] if ref in kept],
+            }
+    return list(items.values())
+
+
+def _needed(number: int, items: Mapping[int, SubQuestion]) -> set[int]:
+    """A sub-question, those that it depends on, those that they depend on, and so on."""
+    found: set[int] = set()
+    ahead = [number]
+    while ahead:
+        if (at := ahead.pop()) not in found:
+            found.add(at)
+            ahead += items[at]["depends_on"]
+    return found
+
+
+def _waves(plan: list[SubQuestion]) -> list[SubQuestion]:
+    """The plan, without cycles, with waves: each sub-question comes after all that it depends on."""
     wave_of: dict[int, int] = {}
-    done: dict[int, SubQuestion] = {}
     wave = 1
-    while len(done) < len(plan):
-        waiting = [item for item in plan if item["number"] not in done]
-        ready = [item for item in waiting if all(ref in wave_of for ref in item["depends_on"])]
-        if not ready:
-            first = waiting[0]
-            cut = [ref for ref in first["depends_on"] if ref not in wave_of]
-            problems.append(f"a cycle was cut: sub-question {first['number']} does without {', '.join(map(str, cut))}")
-            text = _replaced(first, dict.fromkeys(cut, ""))
-            kept = [ref for ref in first["depends_on"] if ref in wave_of]
-            named = [ref for ref in first["references"] if ref in kept]
-            ready = [{**first, "question": plain(text), "depends_on": kept, "references": named}]
-        for item in ready:
-            done[item["number"]] = {**item, "wave": wave}
-        wave_of.update((item["number"], wave) for item in ready)
+    while len(wave_of) < len(plan):
+        waiting = [item for item in plan if item["number"] not in wave_of]
+        ready = [item["number"] for item in waiting if all(ref in wave_of for ref in item["depends_on"])]
+        wave_of.update(dict.fromkeys(ready, wave))
         wave += 1
-    return [done[item["number"]] for item in plan]
+    return [{**item, "wave": wave_of[item["number"]]} for item in plan]
 
 
 def in_wave(plan: Sequence[SubQuestion], wave: int) -> list[SubQuestion]:

@@ -66,6 +66,17 @@ def test_cutting_a_cycle_keeps_the_dependencies_outside_it():
     assert shape(plan)[1] == ("What of #1 and ?", [1], 2)
 
 
+def test_what_only_leads_to_a_cycle_is_not_cut():
+    plan, problems = dag(("When was #3 born?", []), ("Who knew #3?", []), ("Who taught #2?", []))
+    assert shape(plan) == [("When was #3 born?", [3], 3), ("Who knew ?", [], 1), ("Who taught #2?", [2], 2)]
+    assert problems == ["a cycle was cut: sub-question 2 does without 3"]
+
+
+def test_a_sub_question_of_a_cycle_keeps_what_another_cycle_gives_it():
+    plan, _ = dag(("#2 or #3?", []), ("Of #1?", []), ("Of #4?", []), ("Of #3?", []))
+    assert [item["depends_on"] for item in plan] == [[3], [1], [], [3]]
+
+
 def test_blank_sub_questions_go_and_the_others_are_numbered_anew():
     plan, _ = dag(("Who directed Alpha?", []), ("  ", []), ("Where was #1 born?", [1]), ("How old is #3's town?", [3]))
     assert [item["number"] for item in plan] == [1, 2, 3]
