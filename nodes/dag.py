@@ -19,9 +19,10 @@ def build_dag(
 ) -> tuple[list[SubQuestion], list[str]]:
     """Sub-questions in the order given, without bad references and cycles, and what was wrong with them in words.
 
-    A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. A cycle is cut
-    at the earliest sub-question of it, which then does without the answers that need its own. What looks like a
-    reference but stands in the user's question (a number on a shirt) is none.
+    A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. Where one
+    is 0 and all make sense counted from 0, they are. A cycle is cut at the earliest sub-question of it, which then does
+    without the answers that need its own. What looks like a reference but stands in the user's question (a number on a
+    shirt) is none.
 
     Args:
         rows: Text and dependencies, by number from 1, of each sub-question.
@@ -36,10 +37,12 @@ def build_dag(
     plan, problems = [], []
     if left_out := sum(bool(plain(text)) for text, _ in rows) - len(numbers):
         problems.append(f"{left_out} more sub-questions were left out")
+    if shift := int(_from_zero(wanted)):
+        problems.append("sub-questions were counted from 0")
     for old, number in numbers.items():
         meant: dict[int, int] = {}
         for ref in wanted[old]:
-            to = numbers.get(ref, 0)
+            to = numbers.get(ref + shift, 0)
             if to in (0, number):
                 to = number - 1
                 instead = f"taken to mean {to}" if to else "dropped"
@@ -54,6 +57,15 @@ def build_dag(
         references = sorted({meant[ref] for ref in named[old]} - {0})
         plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, texts[old])), depends_on, references))
     return _waves(_acyclic(plan, problems)), problems
+
+
+def _from_zero(wanted: Mapping[int, Sequence[int]]) -> bool:
+    """Whether references count from 0: one is 0, and counted so, each is to an earlier sub-question.
+
+    A plan that counts from 1 and has 0 for "none" is not like that: what needs the one just before would need itself.
+    """
+    refs = [(ref, old) for old, some in wanted.items() for ref in some]
+    return any(ref == 0 for ref, _ in refs) and all(0 < ref + 1 < old for ref, old in refs)
 
 
 def _sub_question(number: int, question: str, depends_on: list[int], references: list[int]) -> SubQuestion:
