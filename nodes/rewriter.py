@@ -12,6 +12,7 @@ from inference.rewriter import find_answer, rewrite_with_answers
 from inference.settings import get_settings
 from nodes.context import CompactContext
 from nodes.dag import fill_references, in_wave
+from nodes.deadlines import within_deadlines
 from nodes.rendering import plain
 from nodes.state import CompactState, Node, SubQuestion
 from nodes.steps import step
@@ -39,7 +40,8 @@ def rewriter() -> Node:
         elif "rewriter" in context.ablate:
             texts = [" ".join([i["question"], *filter(None, (answers[n] for n in i["depends_on"]))]) for i in wave]
         else:
-            texts = await asyncio.to_thread(_rewrite, wave, answers)
+            async with within_deadlines(runtime):
+                texts = await asyncio.to_thread(_rewrite, wave, answers)
         by_number = dict(zip([item["number"] for item in wave], texts, strict=True))
         steps = [
             step(
