@@ -74,7 +74,7 @@ class Report:
     failed_ids: list[str]
     """The first hundred."""
     repairs: int
-    """Calls after replies that could not be used; they are among `tokens`."""
+    """Calls after replies that could not be used; they are among `tokens`, or `coverage_tokens` where they belong."""
     tokens: Tokens
     """All calls but the coverage repair's."""
     coverage_tokens: Tokens

@@ -97,6 +97,14 @@ def test_coverage_repair_is_accounted_apart(model, read):
     assert sum(pair.coverage for pair in open_pairs(open_index("towns")).all_pairs()) == 3
 
 
+def test_a_repair_counts_among_the_tokens_of_the_call_that_it_repairs(model, read):
+    corpus(1)
+    bad = ["coverage_repairer"]
+    model(lambda r: Completion("garbage") if r.node in bad and bad.pop() else reader(r))
+    report = read("--coverage-repair")
+    assert (report["repairs"], report["tokens"]["calls"], report["coverage_tokens"]["calls"]) == (1, 1, 2)
+
+
 def test_a_limit_and_ids_say_what_is_read_now(model, read, hopgraph):
     corpus(5)
     server = model(reader)
