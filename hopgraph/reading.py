@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hopgraph.methods import load
 from hopgraph.run import thread_of
 from inference.embeddings import get_encoder
-from inference.errors import EndpointError, InputError, PromptTooLong
+from inference.errors import DeadlineError, EndpointError, InputError, PromptTooLong
 from inference.ledger import Call, cost_of
 from inference.settings import Settings, get_settings
 from nodes.context import ReaderContext
@@ -57,7 +57,7 @@ class Report:
     read: int
     failed: int
     left: int
-    """Passages that no reading has been tried of, or whose endpoint failed."""
+    """Passages that no reading has been tried of, or that the endpoint or a deadline kept from being read."""
     pairs: int
     pairs_per_passage: dict[str, float]
     """Mean, median, least and most, over the passages read."""
@@ -70,11 +70,11 @@ class Report:
     dropped: dict[str, int]
     """Pairs that are not in the base by cause; `flagged` ones are in it, although not verbatim."""
     failures: dict[str, int]
-    """Failed passages by cause; `endpoint` ones are read again by the next reading."""
+    """Failed passages by cause; `endpoint` and `deadline` ones are read again by the next reading."""
     failed_ids: list[str]
     """The first hundred."""
     repairs: int
-    """Calls after replies that could not be used; they are among `tokens`."""
+    """Calls after replies that could not be used; they are among `tokens`, or `coverage_tokens` where they belong."""
     tokens: Tokens
     """All calls but the coverage repair's."""
     coverage_tokens: Tokens
@@ -97,7 +97,8 @@ class _Run:
     graph: CompiledStateGraph[Any, Any, Any, Any]
     saver: BaseCheckpointSaver[str]
     on_reading: Callable[[Reading], None]
-    refused: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Passages that are left after all, and why."""
     in_a_row: int = 0
     done: list[Reading] = field(default_factory=list)
 
@@ -158,7 +159,7 @@ def report(name: str) -> Report:
         StoreError: There is none, or it can't be used.
     """
     index = open_index(name)
-    return _report(index, open_pairs(index), ())
+    return _report(index, open_pairs(index), {})
 
 
 def _waiting(index: Index, base: Pairs, ids: Sequence[str] | None, retry_failed: bool) -> list[str]:
@@ -209,8 +210,12 @@ async def _worker(run: _Run, queue: Iterator[str]) -> None:
             content = content_id(passage.title, passage.text)
             reading = Reading(key, content, cause=error.kind, message=error.message)
             await asyncio.to_thread(run.base.add, reading, [], get_encoder().encode_passages([]))
+        except DeadlineError as error:
+            # The passage's own affair: others may be read in time. An endpoint that is away is another error.
+            run.refused[key] = error.kind
+            continue
         except EndpointError as error:
-            run.refused.append(key)
+            run.refused[key] = error.kind
             run.in_a_row += 1
             if run.in_a_row >= REFUSALS or not run.done:
                 raise EndpointError(
@@ -284,7 +289,7 @@ def _left(index: Index, base: Pairs) -> int:
     return len(index) - len(base.done())
 
 
-def _report(index: Index, base: Pairs, refused: Sequence[str]) -> Report:
+def _report(index: Index, base: Pairs, refused: Mapping[str, str]) -> Report:
     rows = base.readings()
     good = [row for row in rows if not row.cause]
     bad = [row for row in rows if row.cause]
@@ -309,8 +314,7 @@ def _report(index: Index, base: Pairs, refused: Sequence[str]) -> Report:
         sum(row.coverage_prompt_tokens for row in rows),
         sum(row.coverage_completion_tokens for row in rows),
     )
-    failures = Counter(row.cause for row in bad)
-    failures.update({"endpoint": len(refused)} if refused else {})
+    failures = Counter([*(row.cause for row in bad), *refused.values()])
     return Report(
         index=index.name,
         hash=index.hash,

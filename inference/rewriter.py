@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from inference.heads import SPAN, Array, UpperLayers, get_trunk, load_head, readable, span_scores, whole_words
 
-__all__ = ["FORMS", "Edit", "allowed_spans", "rewrite_questions", "rewrite_with_answers"]
+__all__ = ["FORMS", "Edit", "allowed_spans", "find_answer", "rewrite_questions", "rewrite_with_answers"]
 
 FORMS = (("", ""), ("the ", ""), ("", "'s"), ("", "'"), ("'", "'"), ("in ", ""))
 """What may stand before and after an answer that is put into a sub-question."""
 LONGEST_SPAN = 60
 """Word pieces of the longest stretch that is replaced."""
 _PLACEHOLDER = re.compile(r"#(\d+)")
+_Span = tuple[int, int]
+"""Where something starts and ends, in characters."""
 
 
 class Edit(NamedTuple):
@@ -56,48 +58,52 @@ def rewrite_questions(items: Sequence[tuple[str, str]]) -> list[str]:
     Raises:
         StoreError: The encoder or the trained weights can't be read.
     """
-    return [_rewritten(question, answer) for question, answer in items]
+    return [rewrite_with_answers(question, [answer]) for question, answer in items]
 
 
 def rewrite_with_answers(question: str, answers: Sequence[str]) -> str:
     """A sub-question with several earlier answers in it, put there one after the other.
 
-    An answer never replaces one before it: where nothing else stands for it, it is joined to that one with "and".
+    An answer never replaces one before it: where nothing else stands for it, it is joined to the last of them with
+    "and". What looks like `#1` in an answer is part of that answer.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
     """
-    given: list[str] = []
-    for answer in (answer.strip() for answer in answers):
-        last = given[-1] if given else ""
-        if last and answer and not _PLACEHOLDER.search(question) and not _holds(question, answer):
-            hidden = _best_edit(question, answer)
-            place = question.find(last)
-            if hidden is None or (hidden.start < place + len(last) and hidden.end > place):
-                question = f"{question[: place + len(last)]} and {answer}{question[place + len(last) :]}"
-            else:
-                question = hidden.applied(question, answer)
+    given = [answer.strip() for answer in answers if answer.strip()]
+    if not question.strip():
+        return question
+    numbers = sorted({int(found[1]) for found in _PLACEHOLDER.finditer(question)})
+    placed = dict(zip(numbers, given, strict=False))
+    question = _PLACEHOLDER.sub(lambda found: placed.get(int(found[1]), found[0]), question)
+    kept = [found.span() for answer in placed.values() if (found := find_answer(question, answer))]
+    for answer in given[len(placed) :]:
+        if found := find_answer(question, answer):
+            kept.append(found.span())
         else:
-            question = _rewritten(question, answer)
-        given += [answer] if answer else []
+            question, kept = _put(question, answer, kept)
     return question
 
 
-def _rewritten(question: str, answer: str) -> str:
-    answer = answer.strip()
-    if not answer or not question.strip():
-        return question
-    if numbers := [int(found[1]) for found in _PLACEHOLDER.finditer(question)]:
-        return re.sub(rf"#{min(numbers)}(?!\d)", lambda _: answer, question)
-    if _holds(question, answer):
-        return question
+def _put(question: str, answer: str, kept: list[_Span]) -> tuple[str, list[_Span]]:
+    """A sub-question with one more answer, and where the answers are in it that must stay, that one last."""
     edit = _best_edit(question, answer)
-    return edit.applied(question, answer) if edit else f"{question.rstrip()} ({answer})"
+    if edit and not any(edit.start < end and start < edit.end for start, end in kept):
+        at, text = edit.start, edit.applied(question, answer)
+    elif kept:
+        at = kept[-1][1]
+        text = f"{question[:at]} and {answer}{question[at:]}"
+    else:
+        at = len(question.rstrip())
+        text = f"{question[:at]} ({answer})"
+    longer, place = len(text) - len(question), text.index(answer, at)
+    moved = [(start + longer, end + longer) if start >= at else (start, end) for start, end in kept]
+    return text, [*moved, (place, place + len(answer))]
 
 
-def _holds(question: str, answer: str) -> bool:
-    """Whether an answer is in a sub-question already, as words of its own."""
-    return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", question, re.IGNORECASE) is not None
+def find_answer(question: str, answer: str) -> re.Match[str] | None:
+    """Where an answer is in a sub-question already, in any case, as words of its own: "Eric" is not in "American"."""
+    return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", question, re.IGNORECASE)
 
 
 def _best_edit(question: str, answer: str) -> Edit | None:

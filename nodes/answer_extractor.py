@@ -13,6 +13,7 @@ from inference.extractor import Extraction, extract_answers
 from inference.settings import get_settings
 from nodes.context import CompactContext
 from nodes.dag import in_wave
+from nodes.deadlines import within_deadlines
 from nodes.pairs import fetch_pairs
 from nodes.rendering import plain
 from nodes.state import CompactState, Node, SubQuestion
@@ -35,8 +36,9 @@ def answer_extractor() -> Node:
         if "extractor" in context.ablate:
             return done
         wave = [item for item in in_wave(state["plan"], state["wave"]) if item["pairs"]]
-        pairs = await fetch_pairs(state, [ref["id"] for item in wave for ref in item["pairs"]])
-        found = await asyncio.to_thread(_extract, wave, pairs)
+        async with within_deadlines(runtime):
+            pairs = await fetch_pairs(state, [ref["id"] for item in wave for ref in item["pairs"]])
+            found = await asyncio.to_thread(_extract, wave, pairs)
         steps = [
             step(
                 f"root/{item['number']}/answer",

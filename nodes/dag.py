@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from nodes.rendering import plain
 from nodes.state import SubQuestion
 
-__all__ = ["build_dag", "fill_references", "in_wave", "referred"]
+__all__ = ["build_dag", "fill_references", "in_wave"]
 
 _REFERENCE = re.compile(r"(?<![\w&#])#(\d{1,3})\b")
 UNKNOWN = "(unknown)"
@@ -19,9 +19,10 @@ def build_dag(
 ) -> tuple[list[SubQuestion], list[str]]:
     """Sub-questions in the order given, without bad references and cycles, and what was wrong with them in words.
 
-    A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. A cycle is cut
-    at the earliest sub-question of it, which then does without the answers that are not there yet. What looks like a
-    reference but stands in the user's question (a number on a shirt) is none.
+    A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. Where one
+    is 0 and all make sense counted from 0, they are. A cycle is cut at the earliest sub-question of it, which then does
+    without the answers that need its own. What looks like a reference but stands in the user's question (a number on a
+    shirt) is none.
 
     Args:
         rows: Text and dependencies, by number from 1, of each sub-question.
@@ -30,15 +31,18 @@ def build_dag(
     """
     literal = set(_REFERENCE.findall(question))
     numbers = {old: new for new, old in enumerate([n for n, (text, _) in enumerate(rows, 1) if plain(text)][:most], 1)}
+    texts = {old: plain(rows[old - 1][0]) for old in numbers}
+    named = {old: [int(ref) for ref in _REFERENCE.findall(text) if ref not in literal] for old, text in texts.items()}
+    wanted = {old: list(dict.fromkeys([*rows[old - 1][1], *named[old]])) for old in numbers}
     plan, problems = [], []
     if left_out := sum(bool(plain(text)) for text, _ in rows) - len(numbers):
         problems.append(f"{left_out} more sub-questions were left out")
+    if shift := int(_from_zero(wanted)):
+        problems.append("sub-questions were counted from 0")
     for old, number in numbers.items():
-        text, declared = plain(rows[old - 1][0]), rows[old - 1][1]
-        wanted = dict.fromkeys([*declared, *(int(ref) for ref in _REFERENCE.findall(text) if ref not in literal)])
         meant: dict[int, int] = {}
-        for ref in wanted:
-            to = numbers.get(ref, 0)
+        for ref in wanted[old]:
+            to = numbers.get(ref + shift, 0)
             if to in (0, number):
                 to = number - 1
                 instead = f"taken to mean {to}" if to else "dropped"
@@ -50,15 +54,26 @@ def build_dag(
             return match[0] if to is None or match[1] in literal else (f"#{to}" if to else "")
 
         depends_on = list(dict.fromkeys(to for to in meant.values() if to))
-        plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, text)), depends_on))
-    return _waves(plan, problems), problems
+        references = sorted({meant[ref] for ref in named[old]} - {0})
+        plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, texts[old])), depends_on, references))
+    return _waves(_acyclic(plan, problems)), problems
 
 
-def _sub_question(number: int, question: str, depends_on: list[int]) -> SubQuestion:
+def _from_zero(wanted: Mapping[int, Sequence[int]]) -> bool:
+    """Whether references count from 0: one is 0, and counted so, each is to an earlier sub-question.
+
+    A plan that counts from 1 and has 0 for "none" is not like that: what needs the one just before would need itself.
+    """
+    refs = [(ref, old) for old, some in wanted.items() for ref in some]
+    return any(ref == 0 for ref, _ in refs) and all(0 < ref + 1 < old for ref, old in refs)
+
+
+def _sub_question(number: int, question: str, depends_on: list[int], references: list[int]) -> SubQuestion:
     return SubQuestion(
         number=number,
         question=question,
         depends_on=depends_on,
+        references=references,
         rewritten="",
         pairs=[],
         answer="",
@@ -68,27 +83,46 @@ def _sub_question(number: int, question: str, depends_on: list[int]) -> SubQuest
     )
 
 
-def _waves(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
-    """The plan with waves: each sub-question comes after all that it depends on."""
+def _acyclic(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
+    """The plan with each cycle cut at its earliest sub-question, and nothing else."""
+    items = {item["number"]: item for item in plan}
+    for item in plan:
+        number = item["number"]
+        cut = [ref for ref in item["depends_on"] if number in _needed(ref, items)]
+        if cut:
+            problems.append(f"a cycle was cut: sub-question {number} does without {', '.join(map(str, cut))}")
+            text = _replaced(item, dict.fromkeys(cut, ""))
+            kept = [ref for ref in item["depends_on"] if ref not in cut]
+            items[number] = {
+                **item,
+                "question": plain(text),
+                "depends_on": kept,
+                "references": [ref for ref in item["references"] if ref in kept],
+            }
+    return list(items.values())
+
+
+def _needed(number: int, items: Mapping[int, SubQuestion]) -> set[int]:
+    """A sub-question, those that it depends on, those that they depend on, and so on."""
+    found: set[int] = set()
+    ahead = [number]
+    while ahead:
+        if (at := ahead.pop()) not in found:
+            found.add(at)
+            ahead += items[at]["depends_on"]
+    return found
+
+
+def _waves(plan: list[SubQuestion]) -> list[SubQuestion]:
+    """The plan, without cycles, with waves: each sub-question comes after all that it depends on."""
     wave_of: dict[int, int] = {}
-    done: dict[int, SubQuestion] = {}
     wave = 1
-    while len(done) < len(plan):
-        waiting = [item for item in plan if item["number"] not in done]
-        ready = [item for item in waiting if all(ref in wave_of for ref in item["depends_on"])]
-        if not ready:
-            first = waiting[0]
-            cut = [ref for ref in first["depends_on"] if ref not in wave_of]
-            problems.append(f"a cycle was cut: sub-question {first['number']} does without {', '.join(map(str, cut))}")
-            gone = {str(ref) for ref in cut}
-            text = _REFERENCE.sub(lambda match, gone=gone: "" if match[1] in gone else match[0], first["question"])  # type: ignore[misc]
-            kept = [ref for ref in first["depends_on"] if ref in wave_of]
-            ready = [{**first, "question": plain(text), "depends_on": kept}]
-        for item in ready:
-            done[item["number"]] = {**item, "wave": wave}
-        wave_of.update((item["number"], wave) for item in ready)
+    while len(wave_of) < len(plan):
+        waiting = [item for item in plan if item["number"] not in wave_of]
+        ready = [item["number"] for item in waiting if all(ref in wave_of for ref in item["depends_on"])]
+        wave_of.update(dict.fromkeys(ready, wave))
         wave += 1
-    return [done[item["number"]] for item in plan]
+    return [{**item, "wave": wave_of[item["number"]]} for item in plan]
 
 
 def in_wave(plan: Sequence[SubQuestion], wave: int) -> list[SubQuestion]:
@@ -96,16 +130,16 @@ def in_wave(plan: Sequence[SubQuestion], wave: int) -> list[SubQuestion]:
     return [item for item in plan if item["wave"] == wave]
 
 
-def referred(item: SubQuestion) -> set[int]:
-    """The sub-questions whose answers have a place of their own in the text: `#1`."""
-    return {int(ref) for ref in _REFERENCE.findall(item["question"])} & set(item["depends_on"])
-
-
 def fill_references(item: SubQuestion, answers: Mapping[int, str]) -> str:
-    """The text with answers in the places of `#1`, `#2`, ... that the sub-question depends on."""
+    """The text with answers in the places of `#1`, `#2`, ... that are references."""
+    return _replaced(item, {ref: answers.get(ref) or UNKNOWN for ref in item["references"]})
 
-    def answer(match: re.Match[str]) -> str:
-        number = int(match[1])
-        return (answers.get(number) or UNKNOWN) if number in item["depends_on"] else match[0]
 
-    return _REFERENCE.sub(answer, item["question"])
+def _replaced(item: SubQuestion, texts: Mapping[int, str]) -> str:
+    """The text with others in the places of those references."""
+
+    def text(match: re.Match[str]) -> str:
+        ref = int(match[1])
+        return texts[ref] if ref in texts and ref in item["references"] else match[0]
+
+    return _REFERENCE.sub(text, item["question"])

@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 
 from nodes.context import CompactContext
 from nodes.dag import in_wave
+from nodes.deadlines import within_deadlines
 from nodes.events import AskedEvent, FoundEvent, tell
 from nodes.pairs import open_run_pairs, pair_reference
 from nodes.search import in_search_thread, search_call
@@ -31,9 +32,10 @@ def pair_retriever() -> Node:
         within = set(state["given"]) or None
         started, clock = time.time(), time.perf_counter()
         queries = {f"root/{item['number']}/pairs": item["rewritten"] for item in wave}
-        async with traced_searches(
-            state, queries, node="retriever", retriever="pairs", top_k=context.top_k
-        ) as reported:
+        async with (
+            within_deadlines(runtime),
+            traced_searches(state, queries, node="retriever", retriever="pairs", top_k=context.top_k) as reported,
+        ):
             hits = await in_search_thread(
                 lambda: open_run_pairs(state).search_many(list(queries.values()), context.top_k, within)
             )

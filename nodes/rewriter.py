@@ -8,10 +8,11 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from inference.checkpoints import open_rewriter
-from inference.rewriter import rewrite_with_answers
+from inference.rewriter import find_answer, rewrite_with_answers
 from inference.settings import get_settings
 from nodes.context import CompactContext
-from nodes.dag import fill_references, in_wave, referred
+from nodes.dag import fill_references, in_wave
+from nodes.deadlines import within_deadlines
 from nodes.rendering import plain
 from nodes.state import CompactState, Node, SubQuestion
 from nodes.steps import step
@@ -39,7 +40,8 @@ def rewriter() -> Node:
         elif "rewriter" in context.ablate:
             texts = [" ".join([i["question"], *filter(None, (answers[n] for n in i["depends_on"]))]) for i in wave]
         else:
-            texts = await asyncio.to_thread(_rewrite, wave, answers)
+            async with within_deadlines(runtime):
+                texts = await asyncio.to_thread(_rewrite, wave, answers)
         by_number = dict(zip([item["number"] for item in wave], texts, strict=True))
         steps = [
             step(
@@ -60,13 +62,13 @@ def rewriter() -> Node:
 def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
     """Sub-questions with the answers that they need and do not name, by our rewriter or the settings' checkpoint."""
     texts = [fill_references(item, answers) for item in wave]
-    missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in referred(item)] for item in wave]
+    missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in item["references"]] for item in wave]
     folder = get_settings().rewriter
     if not folder:
         return [_put_in(text, names) for text, names in zip(texts, missing, strict=True)]
     for place in range(max(map(len, missing), default=0)):
         rows = [row for row, names in enumerate(missing) if place < len(names)]
-        rows = [row for row in rows if missing[row][place].casefold() not in texts[row].casefold()]
+        rows = [row for row in rows if not find_answer(texts[row], missing[row][place])]
         rewritten = open_rewriter(folder).rewrite([(texts[row], missing[row][place]) for row in rows])
         for row, text in zip(rows, rewritten, strict=True):
             texts[row] = plain(text) or texts[row]
@@ -74,7 +76,7 @@ def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
 
 
 def _put_in(question: str, answers: list[str]) -> str:
-    names = [answer for answer in answers if answer.casefold() not in question.casefold()]
+    names = [answer for answer in answers if not find_answer(question, answer)]
     if not names:
         return question
     # What still looks like a reference is a number of the question's own, and the rewriter must not take it for one.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inference.settings import get_settings
+from nodes import deadlines
 from tests.scripted import Script, ScriptedModel
 
 
@@ -45,3 +48,17 @@ def model(home: Path, monkeypatch: pytest.MonkeyPatch):
             return server
 
         yield start
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch):
+    """Moves the time that deadlines are counted by."""
+    ahead = [0.0]
+    monkeypatch.setattr(
+        deadlines, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0], time=time.time)
+    )
+
+    def move(seconds: float) -> None:
+        ahead[0] += seconds
+
+    return move

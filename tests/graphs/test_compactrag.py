@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+
 import pytest
 
 from hopgraph import load
 from hopgraph.run import ask, make_context, resume
 from inference.embeddings import get_encoder
-from inference.errors import InputError, StoreError
+from inference.errors import DeadlineError, InputError, StoreError
 from inference.extractor import extract_answers
 from inference.ledger import cost_of
 from inference.settings import get_settings
@@ -278,6 +280,23 @@ async def test_of_two_answers_that_a_sub_question_needs_neither_is_lost(model, b
     assert (first["answer"], second["answer"]) == ("Ann Lee", "Bob Ray")
     assert "Ann Lee" in both["rewritten"]
     assert "Bob Ray" in both["rewritten"]
+
+
+@pytest.mark.parametrize(
+    ("late", "given_up"),
+    [
+        ("nodes.question_decomposer:build_dag", "rewriter"),
+        ("nodes.rewriter:fill_references", "retriever"),
+        ("nodes.pair_retriever:open_run_pairs", "extractor"),
+    ],
+)
+async def test_what_is_between_the_two_calls_has_deadlines_too(model, base, monkeypatch, clock, late, given_up):
+    call = resolve_name(late)
+    monkeypatch.setattr(late.replace(":", "."), lambda *given: clock(1_000) or call(*given))
+    server = model(play())
+    with pytest.raises(DeadlineError, match=rf"the run took longer than 600 s \(in {given_up}\)"):
+        await run(run_timeout=600)
+    assert server.nodes() == ["decomposer"]
 
 
 async def test_top_k_pairs_are_retrieved(model, base):

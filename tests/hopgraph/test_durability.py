@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from hopgraph.methods import load
 from hopgraph.run import ask, make_context, resume
 from inference.errors import DeadlineError, StoreError
 from inference.settings import get_settings
-from nodes import deadlines
 from stores.checkpoints import only_here, open_checkpoints
 from tests.hopgraph.test_run import CONTEXTS, HOPS, LINES, NODES, QUESTION, go_on, play, start, without_times
 from tests.scripted import Completion, Raw, Request
@@ -122,20 +120,6 @@ async def test_a_node_that_takes_too_long_stops_the_run_and_the_next_try_goes_on
 async def test_pauses_between_tries_are_part_of_a_node_s_time(model):
     model(lambda r: Raw(503, "{}"))
     assert (await start("t", settings={"node_timeout": 0.7}))["error"]["kind"] == "deadline"
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Moves the time that deadlines are counted by."""
-    ahead = [0.0]
-    monkeypatch.setattr(
-        deadlines, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0], time=time.time)
-    )
-
-    def move(seconds):
-        ahead[0] += seconds
-
-    return move
 
 
 async def test_a_run_that_takes_too_long_ends_in_several_goes_without_losing_a_call(model, clock):

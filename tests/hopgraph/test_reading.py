@@ -97,6 +97,14 @@ def test_coverage_repair_is_accounted_apart(model, read):
     assert sum(pair.coverage for pair in open_pairs(open_index("towns")).all_pairs()) == 3
 
 
+def test_a_repair_counts_among_the_tokens_of_the_call_that_it_repairs(model, read):
+    corpus(1)
+    bad = ["coverage_repairer"]
+    model(lambda r: Completion("garbage") if r.node in bad and bad.pop() else reader(r))
+    report = read("--coverage-repair")
+    assert (report["repairs"], report["tokens"]["calls"], report["coverage_tokens"]["calls"]) == (1, 1, 2)
+
+
 def test_a_limit_and_ids_say_what_is_read_now(model, read, hopgraph):
     corpus(5)
     server = model(reader)
@@ -161,6 +169,26 @@ def test_an_endpoint_that_refuses_one_passage_does_not_stop_the_others(model, re
     assert (report["read"], report["left"], report["failures"]) == (3, 1, {"endpoint": 1})
     bad.clear()
     assert (read()["read"], titles(server).count("Person 2")) == (4, 2)
+
+
+def test_a_passage_that_takes_too_long_stops_no_other_and_goes_on_the_next_time(model, read, monkeypatch, clock):
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
+    corpus(3)
+    slow = {"Person 0"}
+
+    def script(request: Request):
+        if read_passage(request)[0] in slow:
+            clock(1_000)
+        return reader(request)
+
+    server = model(script)
+    report = read("--coverage-repair", "--set", "run_timeout=600")
+    assert (report["read"], report["failed"], report["left"]) == (2, 0, 1)
+    assert (report["failures"], report["failed_ids"]) == ({"deadline": 1}, ["p00"])
+    slow.clear()
+    report = read("--coverage-repair", "--set", "run_timeout=600")
+    assert (report["read"], report["left"], report["failures"]) == (3, 0, {})
+    assert titles(server).count("Person 0") == 1  # its first call was finished
 
 
 def test_an_endpoint_that_is_down_stops_the_reading_and_the_next_one_goes_on(model, hopgraph, read, monkeypatch):

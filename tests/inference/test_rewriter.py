@@ -10,7 +10,7 @@ import inference.heads
 import inference.rewriter
 from inference.errors import StoreError
 from inference.heads import get_trunk, save_weights
-from inference.rewriter import FORMS, Edit, rewrite_questions, rewrite_with_answers
+from inference.rewriter import FORMS, Edit, find_answer, rewrite_questions, rewrite_with_answers
 
 REWRITTEN = {
     ("Where was he born?", "Albert Einstein"): "Where was Albert Einstein born?",
@@ -93,6 +93,27 @@ def test_several_answers_are_all_kept():
     assert "C. Dee" in found
     assert rewrite_with_answers("Where was he born?", []) == "Where was he born?"
     assert rewrite_with_answers("Where was he born?", ["", "Ada"]) == "Where was Ada born?"
+
+
+def test_a_number_sign_of_an_answer_is_no_reference():
+    question = "Were this song and this person from the same country?"
+    rewritten = rewrite_with_answers(question, ["#1 Crush", "Bob Ray"])
+    assert find_answer(rewritten, "#1 Crush")
+    assert find_answer(rewritten, "Bob Ray")
+    assert rewrite_with_answers("Did #2 sing #1?", ["#2 Girl", "#1 Crush"]) == "Did #1 Crush sing #2 Girl?"
+
+
+@pytest.mark.parametrize("second", ["ann lee", "Cy"])
+def test_no_answer_takes_the_place_of_one_before_it(second: str):
+    question = "Did this one, this one and this one win?"
+    rewritten = rewrite_with_answers(question, ["Ann Lee", second, "Bob Ray"])
+    assert all(find_answer(rewritten, answer) for answer in ["Ann Lee", second, "Bob Ray"])
+
+
+def test_not_even_of_one_that_is_not_the_last(monkeypatch: pytest.MonkeyPatch):
+    edits = iter([Edit(4, 6, 0), Edit(17, 20, 0), Edit(0, 11, 0)])
+    monkeypatch.setattr(inference.rewriter, "_best_edit", lambda question, answer: next(edits))
+    assert rewrite_with_answers("Did he know her?", ["Ann Lee", "Bo", "Cy"]) == "Did Ann Lee know Bo and Cy?"
 
 
 def test_an_item_is_rewritten_alone_and_the_same_every_time():
