@@ -512,3 +512,20 @@ def test_a_judge_says_which_answers_are_right(evaluate, hopgraph, model, questio
     get_settings.cache_clear()
     code, _, err = hopgraph("eval", "--resume", tmp_path / "run", "--judge")
     assert (code, "by another judge" in err) == (2, True)
+
+
+def test_an_answer_to_a_question_that_has_none_is_wrong_without_a_judge(evaluate, model, questions):
+    answers = {"number 1?": "Paris", "number 2?": "Atlantis", "number 3?": "Not Answerable"}
+
+    def script(request):
+        if request.node == "correctness_judge":
+            assert "Atlantis" not in request.prompt
+            return {"correct": "yes"}
+        return {"answer": next(said for number, said in answers.items() if number in request.prompt)}
+
+    model(script)
+    rows = [row(1), *(row(n, answers=[], answerable=False) for n in (2, 3))]
+    _, summary, _ = evaluate("-m", "no_retrieval", "-q", questions(rows), "--judge")
+    found = summary["variants"][0]["metrics"]
+    assert found["em"]["mean"] == pytest.approx(2 / 3)
+    assert (found["judged"]["mean"], found["judged"]["n"]) == (pytest.approx(2 / 3), 3)
