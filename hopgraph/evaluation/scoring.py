@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from hopgraph.evaluation import metrics
 from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.gold import counts_as, gold_of
 from hopgraph.evaluation.statistics import Comparison, Estimate, compare, estimate
 from hopgraph.results import Result
 from nodes.state import SentenceRef
@@ -132,7 +133,6 @@ def score(
     question: Question,
     passages: Mapping[str, Passage],
     *,
-    by_id: bool = True,
     starts: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
     """Metrics of one result: those for which the question has gold. All are 0 to 1.
@@ -146,9 +146,8 @@ def score(
 
     Args:
         result: The result.
-        question: Its question.
+        question: Its question, as the run knows its gold (`gold.as_known`).
         passages: The passages it mentions, by id; a cut one counts as its article.
-        by_id: Compare passages by id where the question's gold ids are known; else by title.
         starts: Where the sentences of cut passages begin in their articles, by passage id; gold counts in articles.
     """
     scores: dict[str, float] = {}
@@ -166,21 +165,18 @@ def score(
         }
     if question.entities:
         scores["entity_accuracy"] = metrics.entity_accuracy(prediction, question.entities)
-    return scores | _retrieval(result, question, passages, by_id, starts or {})
+    return scores | _retrieval(result, question, passages, starts or {})
 
 
 def _retrieval(
-    result: Result, question: Question, passages: Mapping[str, Passage], by_id: bool, starts: Mapping[str, int]
+    result: Result, question: Question, passages: Mapping[str, Passage], starts: Mapping[str, int]
 ) -> dict[str, float]:
-    gold_ids = set(question.gold_ids) if by_id else set()
-    gold = gold_ids or {metrics.normalise_title(title) for title in question.gold_titles}
+    gold = gold_of(question)
     if not gold:
         return {}
 
     def units(ids: Iterable[str]) -> set[str]:
-        if not gold_ids:
-            return {metrics.normalise_title(passages[key].title) if key in passages else key for key in ids}
-        return {key if key in gold_ids or key not in passages else passages[key].source or key for key in ids}
+        return {counts_as(key, question, passages) for key in ids}
 
     kept = metrics.overlap(units(result["evidence"]), gold)
     retrieved = units(result["retrieved"])
@@ -190,10 +186,11 @@ def _retrieval(
     sentences = named_sentences(result)
     if question.gold_sentences and sentences:
         right = {(metrics.normalise_title(title), at) for title, at in question.gold_sentences}
+        # Facts name their passage by its title, which another passage may have, too.
         named = {
-            (metrics.normalise_title(passages[key].title), starts.get(key, 0) + at)
+            (metrics.normalise_title(passages[key].title) if unit in gold else unit, starts.get(key, 0) + at)
             for key, at in sentences
-            if key in passages
+            if key in passages and (unit := counts_as(key, question, passages))
         }
         facts = metrics.overlap(named, right)
         scores |= {f"fact_{name}": float(value) for name, value in facts.items()}  # type: ignore[arg-type]
