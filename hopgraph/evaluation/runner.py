@@ -336,7 +336,7 @@ class _Runner:
         passages = find(index, {*result["retrieved"], *result["evidence"]}) if gold_of(question) else {}
         starts = {}
         if index and question.gold_sentences:
-            starts = sentence_starts(index, [key for key, _ in named_sentences(result)])
+            starts = sentence_starts(index, [key for key, _ in named_sentences(result) or []])
         scores = score(result, question, passages, starts=starts)
         return Scored(**result, variant=job.variant.name, answers=list(job.question.answers), metrics=scores)
 

@@ -184,7 +184,7 @@ def _retrieval(
     scores["retrieved_recall"] = metrics.overlap(retrieved, gold)["recall"]
     scores["all_gold_retrieved"] = metrics.all_retrieved(retrieved, gold)
     sentences = named_sentences(result)
-    if question.gold_sentences and sentences:
+    if question.gold_sentences and sentences is not None:
         right = {(metrics.normalise_title(title), at) for title, at in question.gold_sentences}
         # Facts name their passage by its title, which another passage may have, too.
         named = {
@@ -197,9 +197,15 @@ def _retrieval(
     return scores
 
 
-def named_sentences(result: Result) -> list[SentenceRef]:
-    """The sentences that a method's evidence comes down to; none where it names passages alone."""
-    return next((step["sentences"] for step in reversed(result["trajectory"]) if step["sentences"]), [])
+def named_sentences(result: Result) -> list[SentenceRef] | None:
+    """The sentences on which the final evidence was settled, perhaps none; None where a run names passages alone.
+
+    Earlier steps name sentences, too, but what was thrown away since is no evidence, nor is that of a run cut short.
+    """
+    steps = result["trajectory"]
+    if not any(step["sentences"] for step in steps):
+        return None
+    return next((step["sentences"] for step in reversed(steps) if step["kind"] == "aggregate"), [])
 
 
 def record_of(line: Mapping[str, Any]) -> Record:
