@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinished"]
 
-RETRIED = frozenset({"endpoint", "internal", "input"})
+RETRIED = frozenset({"endpoint", "deadline", "internal", "input"})
 """Kinds of failures that are not the model's: going on with a run tries these questions again."""
 PATIENCE = 20
 """Questions in a row that the endpoint fails before the run stops: it is gone, and nothing is lost by waiting."""

@@ -153,6 +153,18 @@ def test_an_endpoint_that_is_gone_stops_the_run_instead_of_failing_every_questio
     assert json.loads(out)["variants"][0]["n"] == 30
 
 
+def test_a_question_whose_deadline_passed_goes_on_where_it_stopped(evaluate, hopgraph, model, questions, tmp_path):
+    server = model(lambda request: Completion(json.dumps(play(request)), delay=9.0 * (request.node == "selector")))
+    options = ("--contexts", "--set", "run_timeout=2")
+    code, summary, err = evaluate("-m", "prism", "-q", questions([row(1)]), *options)
+    assert (code, summary["variants"][0]["failures"]) == (3, {"deadline": 1})
+    assert "--resume" in err
+    server.script = play
+    code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--json")
+    assert (code, json.loads(out)["variants"][0]["failed"]) == (0, 0)
+    assert server.nodes().count("analyzer") == 1
+
+
 def test_what_is_finished_is_not_asked_again(evaluate, hopgraph, model, questions, tmp_path):
     server = model(play)
     words = ("-m", "prism", "-q", questions([row(n) for n in range(3)]), "--contexts")
