@@ -93,6 +93,8 @@ class Variant(TypedDict):
     failures: dict[str, int]
     """Failed questions by the kind of their error. They count as wrong in every mean."""
     unanswerable: int
+    unjudged: int
+    """Answers that the judge has not come to yet; there is no mean of `judged` as long as there are any."""
     truncated: int
     """Questions in which a prompt did not fit and passages were left out."""
     fallbacks: int
@@ -243,13 +245,33 @@ def summarise(
     for record in records:
         by_variant[record["variant"]][record["id"]] = record
     present = [name for name in variants if by_variant[name]]
+    unjudged = {name: _leave_out_half_judged(by_variant[name]) for name in present}
     return Summary(
-        variants=[_variant(name, list(by_variant[name].values()), questions, price) for name in present],
+        variants=[
+            _variant(name, list(by_variant[name].values()), questions, price, unjudged[name]) for name in present
+        ],
         comparisons=[_pair(present[0], other, by_variant) for other in present[1:]],
     )
 
 
-def _variant(name: str, records: Sequence[Record], questions: Mapping[str, Question], price: Price | None) -> Variant:
+def _leave_out_half_judged(records: dict[str, Record]) -> int:
+    """Take the verdicts out as long as some are to come, and say how many: what needs no judge has its own at once."""
+    judged = sum("judged" in record["metrics"] for record in records.values())
+    unjudged = sum("em" in record["metrics"] for record in records.values()) - judged
+    if not judged or not unjudged:
+        return 0
+    for key, record in records.items():
+        records[key] = {**record, "metrics": {k: v for k, v in record["metrics"].items() if k != "judged"}}
+    return unjudged
+
+
+def _variant(
+    name: str,
+    records: Sequence[Record],
+    questions: Mapping[str, Question],
+    price: Price | None,
+    unjudged: int,
+) -> Variant:
     if not _searches(records):  # a method without retrieval has no recall, rather than a bad one
         records = [{**record, "metrics": _answers_only(record["metrics"])} for record in records]
     # A failed run named no sentences; of a method that names them it counts as having found none.
@@ -267,6 +289,7 @@ def _variant(name: str, records: Sequence[Record], questions: Mapping[str, Quest
         failed=sum(record["status"] == "failed" for record in records),
         failures=dict(Counter(record["error"] for record in records if record["status"] == "failed")),
         unanswerable=sum(record["status"] == "unanswerable" for record in records),
+        unjudged=unjudged,
         truncated=sum(record["truncated"] for record in records),
         fallbacks=sum(record["fallback"] for record in records),
         metrics=scores,

@@ -87,6 +87,7 @@ def _row(variant: Variant, shares: Sequence[str], marks: Mapping[str, str]) -> d
         "name": variant["variant"],
         "n": variant["n"],
         "failed": variant["failed"],
+        "unjudged": variant["unjudged"],
         "failures": ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items())),
         "cells": [
             *(_cell(variant["metrics"].get(key), 100, marks.get(key, ""), good="▲") for key in shares),

@@ -132,6 +132,8 @@ def _notes(variants: Sequence[Variant]) -> list[str]:
         if variant["failures"]:
             causes = ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items()))
             lines.append(f"{name}: failed questions count as wrong; causes: {causes}")
+        if variant["unjudged"]:
+            lines.append(f"{name}: {variant['unjudged']} answers are not judged yet; `--resume DIR --judge` goes on")
         if variant["truncated"]:
             lines.append(f"{name}: in {variant['truncated']} questions passages were left out to fit a prompt")
         if variant["fallbacks"]:

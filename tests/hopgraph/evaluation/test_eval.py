@@ -541,3 +541,28 @@ def test_an_answer_to_a_question_that_has_none_is_wrong_without_a_judge(evaluate
     found = summary["variants"][0]["metrics"]
     assert found["em"]["mean"] == pytest.approx(2 / 3)
     assert (found["judged"]["mean"], found["judged"]["n"]) == (pytest.approx(2 / 3), 3)
+
+
+def test_a_judge_who_is_not_through_has_no_mean_yet(hopgraph, model, questions, tmp_path):
+    def script(request):
+        if request.node == "correctness_judge":
+            return {"correct": "yes"}
+        return {"answer": "Not Answerable" if "number 4?" in request.prompt else "the French capital"}
+
+    model(script)
+    folder = tmp_path / "run"
+    words = ("-m", "no_retrieval", "-q", questions([row(n) for n in (1, 2, 3, 4)]))
+    code, out, err = hopgraph("eval", *words, "--out", folder, "--judge")
+    assert (code, "judged" in out, "not judged yet" in out) == (0, True, False), err
+    path = folder / "judgements.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+    _, text, _ = hopgraph("eval", "--resume", folder, "--json")
+    (variant,) = json.loads(text)["variants"]
+    assert (variant["unjudged"], "judged" in variant["metrics"]) == (2, False)
+    _, out, _ = hopgraph("eval", "--resume", folder)
+    assert "no_retrieval: 2 answers are not judged yet" in " ".join(out.split())
+    assert hopgraph("report", folder)[0] == 0
+    assert "2 answers not judged yet" in (folder / "report.html").read_text()
+    _, text, _ = hopgraph("eval", "--resume", folder, "--judge", "--json")
+    (variant,) = json.loads(text)["variants"]
+    assert (variant["unjudged"], variant["metrics"]["judged"]["mean"]) == (0, 0.75)
