@@ -73,6 +73,20 @@ def test_people_see_a_table(hopgraph, model, questions, tmp_path):
     assert "EM prism" in err
 
 
+def test_repairs_are_shown_apart_from_the_calls_that_include_them(hopgraph, model, questions, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    replies = iter(["garbage"])
+    model(lambda request: next(replies, {"answer": "Paris"}))
+    for name, shown in (("repaired", True), ("clean", False)):
+        out = tmp_path / name
+        _, text, _ = hopgraph("eval", "-m", "no_retrieval", "-q", questions([row(1)]), "--out", out)
+        head, costs = text[text.index("cost of a question") :].splitlines()[1:3]
+        assert ("of these repairs" in head) == shown
+        assert costs.split()[1:4:2] == (["2.0", "1.0"] if shown else ["1.0", "0.0"])  # calls, then repairs or searches
+        assert hopgraph("report", out)[0] == 0
+        assert ("of these repairs</th>" in (out / "report.html").read_text()) == shown
+
+
 def test_several_methods_are_compared_question_by_question(evaluate, model, questions):
     model(
         lambda r: {"answer": "Rome"} if r.body["response_format"]["json_schema"]["name"].startswith("no_") else play(r)
