@@ -188,13 +188,13 @@ def _retrieval(
     sentences = named_sentences(result)
     if question.gold_sentences and sentences is not None:
         right = {(metrics.normalise_title(title), at) for title, at in question.gold_sentences}
-        # Facts name their passage by its title, which another passage may have, too.
-        named = {
-            (metrics.normalise_title(passages[key].title) if unit in gold else unit, starts.get(key, 0) + at)
-            for key, at in sentences
-            if key in passages and (unit := counts_as(key, question, passages))
-        }
-        facts = metrics.overlap(named, right)
+
+        def as_fact(key: str, at: int) -> tuple[str, int]:
+            # Facts name their passage by its title, which one that is not gold may have, too.
+            unit = counts_as(key, question, passages)
+            return metrics.normalise_title(passages[key].title) if unit in gold else unit, starts.get(key, 0) + at
+
+        facts = metrics.overlap({as_fact(key, at) for key, at in sentences if key in passages}, right)
         scores |= {f"fact_{name}": float(value) for name, value in facts.items()}  # type: ignore[arg-type]
     return scores
 
