@@ -19,7 +19,15 @@ from prompts.loader import parse_override
 from stores.given import put_given
 from stores.passages import Passage
 
-__all__ = ["MAX_QUESTION", "check_passage", "check_question", "intake", "require_ids", "store_given"]
+__all__ = [
+    "MAX_QUESTION",
+    "check_passage",
+    "check_question",
+    "given_passages",
+    "intake",
+    "require_ids",
+    "store_given",
+]
 
 MAX_QUESTION = 20_000
 """Characters. The longest question of the benchmarks has under 1,000."""
@@ -147,10 +155,13 @@ def require_ids(index: IndexRef, ids: list[str], field: str = "contexts") -> Non
 
 def store_given(rows: list[str | GivenPassage]) -> list[str]:
     """Ids of all rows, in order; passages are put into the store."""
-    given = [well_formed(row) for row in rows if not isinstance(row, str)]
-    passages = [
-        Passage(id="", title=row.get("title", ""), text=row["text"], sentences=tuple(row.get("sentences", [])))
-        for row in given
-    ]
-    ids = iter(put_given(passages))
+    ids = iter(put_given(given_passages([row for row in rows if not isinstance(row, str)])))
     return list(dict.fromkeys(row if isinstance(row, str) else next(ids) for row in rows))
+
+
+def given_passages(rows: list[GivenPassage]) -> list[Passage]:
+    """Passages of the input as the store takes them, which gives them their ids."""
+    return [
+        Passage(id="", title=row.get("title", ""), text=row["text"], sentences=tuple(row.get("sentences", [])))
+        for row in map(well_formed, rows)
+    ]

@@ -15,7 +15,7 @@ from stores.passages import Passage
 from stores.sentences import split_sentences
 from stores.sparse import tokenize
 
-__all__ = ["PREFIX", "get_given", "put_given", "rank_given"]
+__all__ = ["PREFIX", "get_given", "given_ids", "put_given", "rank_given"]
 
 PREFIX = "given-"
 """Ids of given passages start with this."""
@@ -29,15 +29,25 @@ def put_given(passages: Sequence[Passage]) -> list[str]:
     Raises:
         StoreError: The store can't be written.
     """
+    rows = _rows(passages)
+    with _table() as connection:
+        connection.executemany("INSERT OR IGNORE INTO given VALUES (?, ?)", rows)
+    return [key for key, _ in rows]
+
+
+def given_ids(passages: Sequence[Passage]) -> list[str]:
+    """The ids under which `put_given` keeps passages."""
+    return [key for key, _ in _rows(passages)]
+
+
+def _rows(passages: Sequence[Passage]) -> list[tuple[str, str]]:
     missing = [number for number, passage in enumerate(passages) if not passage.sentences]
     split = dict(zip(missing, split_sentences([passages[number].text for number in missing]), strict=True))
     rows = []
     for number, passage in enumerate(passages):
         row = json.dumps([passage.title, passage.text, list(passage.sentences) or split[number]])
         rows.append((PREFIX + hashlib.sha256(row.encode()).hexdigest()[:16], row))
-    with _table() as connection:
-        connection.executemany("INSERT OR IGNORE INTO given VALUES (?, ?)", rows)
-    return [key for key, _ in rows]
+    return rows
 
 
 def get_given(ids: Sequence[str]) -> list[Passage]:

@@ -112,7 +112,8 @@ def evaluate(
         from hopgraph.views.table import print_summary
 
         print_summary(summary)
-    if lost := sum(v["failures"].get("endpoint", 0) + v["failures"].get("internal", 0) for v in summary["variants"]):
+    spared = ("endpoint", "deadline", "internal")
+    if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in spared):
         _note(f"hopgraph: {lost} questions failed through no fault of theirs")
         _note(f"  `hopgraph eval --resume {folder.path}` tries them again and nothing else")
         raise typer.Exit(3)

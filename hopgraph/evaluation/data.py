@@ -52,6 +52,8 @@ class Question:
     """A compound question's answers, each with its wordings."""
     contexts: tuple[dict[str, Any], ...] = ()
     """The passages that the benchmark hands over with it, gold ones and distractors: title, text, perhaps sentences."""
+    gold_contexts: tuple[int, ...] = ()
+    """Which of `contexts` are gold, from 0, where the benchmark says so: MuSiQue has several of one title."""
 
 
 Reader = Callable[[Row, str], Iterable[Question]]
@@ -63,8 +65,8 @@ def read_questions(path: Path, dataset: str = "own") -> list[Question]:
 
     Args:
         path: An official file of the dataset, or JSON Lines with `id, question, answers` and optionally `type, hops,
-            answerable, gold_ids, gold_titles, supporting_facts, decomposition, entities, contexts`, or a CSV or TSV
-            file with columns of those names (`answers` separated by `|`). Plain or `.gz`.
+            answerable, gold_ids, gold_titles, supporting_facts, decomposition, entities, contexts, gold_contexts`, or a
+            CSV or TSV file with columns of those names (`answers` separated by `|`). Plain or `.gz`.
         dataset: One of `DATASETS`.
 
     Raises:
@@ -118,6 +120,7 @@ def _check(question: Question, row: Row) -> None:
 def _own(row: Row, default_id: str) -> Iterable[Question]:
     """Our own JSON Lines, and tables."""
     type_ = row.text("type", empty=True)
+    contexts = tuple(_context(context) for context in row.rows("contexts"))
     yield Question(
         id=row.text("id") if "id" in row else default_id,
         question=row.text("question"),
@@ -137,7 +140,8 @@ def _own(row: Row, default_id: str) -> Iterable[Question]:
             for step in row.rows("decomposition")
         ),
         entities=_entities(row),
-        contexts=tuple(_context(context) for context in row.rows("contexts")),
+        contexts=contexts,
+        gold_contexts=_places(row, "gold_contexts", len(contexts)),
     )
 
 
@@ -176,6 +180,14 @@ def _context(row: Row) -> dict[str, Any]:
     return context
 
 
+def _places(row: Row, field: str, count: int) -> tuple[int, ...]:
+    """Places in a list of so many items."""
+    value = row.values.get(field) or []
+    if not isinstance(value, list) or not all(_is_index(at) and at < count for at in value):
+        raise row.wrong(field, f"must be a list of whole numbers from 0, below {count}")
+    return tuple(value)
+
+
 def _facts(row: Row) -> tuple[tuple[str, int], ...]:
     return tuple(row.pairs("supporting_facts", _is_index, "index of a sentence"))
 
@@ -209,8 +221,8 @@ def _paragraph(title: str, sentences: list[str]) -> dict[str, Any]:
 
 def _musique(row: Row, default_id: str) -> Iterable[Question]:
     """musique_{ans,full}_v1.0_*.jsonl."""
-    paragraphs = {str(p.values.get("idx")): p for p in row.rows("paragraphs")}
-    gold = [p for p in paragraphs.values() if p.values.get("is_supporting") is True]
+    paragraphs = list({str(p.values.get("idx")): p for p in row.rows("paragraphs")}.values())
+    gold = [at for at, p in enumerate(paragraphs) if p.values.get("is_supporting") is True]
     name = row.text("id")
     digit = name[:1]
     answerable = row.flag("answerable", True)
@@ -221,14 +233,13 @@ def _musique(row: Row, default_id: str) -> Iterable[Question]:
         type=name.split("__")[0] if "__" in name else "",
         hops=int(digit) if digit.isdigit() and name[1:4] == "hop" else None,
         answerable=answerable,
-        gold_titles=tuple(p.text("title", empty=True) for p in gold),
+        gold_titles=tuple(paragraphs[at].text("title", empty=True) for at in gold),
         decomposition=tuple(
             SubQuestion(step.text("question"), step.text("answer", empty=True))
             for step in row.rows("question_decomposition")
         ),
-        contexts=tuple(
-            {"title": p.text("title", empty=True), "text": p.text("paragraph_text")} for p in paragraphs.values()
-        ),
+        contexts=tuple({"title": p.text("title", empty=True), "text": p.text("paragraph_text")} for p in paragraphs),
+        gold_contexts=tuple(gold),
     )
 
 
@@ -324,6 +335,7 @@ def _squad(row: Row, default_id: str) -> Iterable[Question]:
                     answerable=not impossible,
                     gold_titles=(title,) if title and not impossible else (),
                     contexts=(context,),
+                    gold_contexts=() if impossible else (0,),
                 )
 
 

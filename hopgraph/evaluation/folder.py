@@ -18,7 +18,7 @@ from hopgraph.evaluation.data import Question, as_row, read_questions
 from hopgraph.evaluation.scoring import Record, record_of
 from inference.errors import InputError, StoreError
 
-__all__ = ["FORMAT", "Lines", "RunFolder", "differences"]
+__all__ = ["FORMAT", "Lines", "RunFolder", "differences", "needs_judge"]
 
 FORMAT = 1
 
@@ -91,20 +91,21 @@ class RunFolder:
     def records(self) -> list[Record]:
         """What a summary needs of all results, with the judge's verdicts as the metric `judged` if there are any.
 
-        What needs no judge has a verdict, too: a question without an answer is judged by its status, and a run that
-        gave no answer is wrong.
+        What needs no judge has a verdict, too, which is its `em`: an answer where there is no right one is wrong, and
+        so is a run that gave no answer where there is one.
 
         Raises:
             StoreError: A line is damaged.
         """
-        records = [record_of(line) for line in self.results]
         said = {(line["variant"], line["id"]): float(line["judged"]) for line in self.judgements}
-        for record in records if said else []:
+        records = []
+        for line in self.results:
+            record = record_of(line)
             found = record["metrics"]
-            if record["status"] != "answered" and "em" in found:
-                found["judged"] = found["em"]
-            elif (key := (record["variant"], record["id"])) in said:
-                found["judged"] = said[key]
+            verdict = said.get((line["variant"], line["id"])) if needs_judge(line) else found.get("em")
+            if said and verdict is not None:
+                found["judged"] = verdict
+            records.append(record)
         return records
 
     @contextmanager
@@ -208,6 +209,11 @@ class Lines:
 
         with file:
             yield add
+
+
+def needs_judge(line: Mapping[str, Any]) -> bool:
+    """Whether it takes a judge to say if a line of `results.jsonl` is right: an answer, and one to compare it with."""
+    return line["status"] == "answered" and bool(line["answers"])
 
 
 def differences(old: Any, new: Any, at: str = "") -> list[str]:

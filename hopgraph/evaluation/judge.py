@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from hopgraph.evaluation.folder import RunFolder
+from hopgraph.evaluation.folder import RunFolder, needs_judge
 from hopgraph.evaluation.runner import in_flight
 from inference.errors import InputError
 from inference.ledger import Call, cost_of
@@ -93,7 +93,7 @@ async def judge_answers(folder: RunFolder, on_judged: Callable[[], None] | None 
     todo = deque(
         {key: line[key] for key in ("variant", "id", "question", "answer", "answers")}
         for line in folder.results
-        if line["status"] == "answered" and line["answers"] and (line["variant"], line["id"]) not in done
+        if needs_judge(line) and (line["variant"], line["id"]) not in done
     )
     graph = _builder.compile(name="judge")
     with folder.judgements.appending() as append:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
 
 from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.gold import as_known
 from hopgraph.evaluation.metrics import normalise_title
 from inference.errors import InputError
 from nodes.context import Context
@@ -23,14 +24,14 @@ class Oracle:
         contexts: The settings of all variants.
         questions: What is asked.
         index: The index that is searched; None where questions bring their own passages.
-        by_id: Gold passages are known by id; else by title.
+        gold: What gold passages are known by, as `gold.known_by` says.
     """
 
     def __init__(
-        self, contexts: Iterable[Context], questions: Sequence[Question], *, index: str | None, by_id: bool
+        self, contexts: Iterable[Context], questions: Sequence[Question], *, index: str | None, gold: str
     ) -> None:
         self._index = index
-        self._by_id = by_id
+        self._gold = gold
         self._passages: Mapping[str, Sequence[Passage]] = {}
         if index is not None and any(context.oracle == "evidence" for context in contexts):
             from hopgraph.simulation.playing import gold_passages
@@ -54,7 +55,7 @@ class Oracle:
     def _evidence(self, question: Question) -> list[str | SentenceRef]:
         """The supporting sentences, and passages whole where the benchmark names no sentences of them."""
         found = self._passages if self._index is not None else _own_passages(question)
-        ids = question.gold_ids if self._by_id else ()
+        ids = as_known(question, self._gold).gold_ids
         titles = [normalise_title(title) for title in question.gold_titles]
         pieces = [piece for key in ids or titles for piece in found.get(key, ())]
         if not pieces and question.answerable:
@@ -78,12 +79,13 @@ class Oracle:
 
 
 def _own_passages(question: Question) -> dict[str, list[Passage]]:
-    """The passages that a question brings along, by title, with the ids that its run will know them by."""
+    """The passages that a question brings along, by the ids that its run will know them by, and by title."""
     from nodes.intake import store_given
     from stores.given import get_given
 
     found: dict[str, list[Passage]] = {}
     for passage in get_given(store_given([cast(GivenPassage, row) for row in question.contexts])):
+        found[passage.id] = [passage]
         found.setdefault(normalise_title(passage.title), []).append(passage)
     return found
 

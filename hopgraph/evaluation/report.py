@@ -12,6 +12,7 @@ from typing import Any
 
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder
+from hopgraph.evaluation.gold import as_known, counts_as, gold_of
 from hopgraph.evaluation.metrics import normalise_title
 from hopgraph.evaluation.scoring import Record, Summary, summarise
 from hopgraph.simulation.playing import Simulation, said_of
@@ -38,6 +39,8 @@ class _Run:
     """The report's names of its variants."""
     simulation: str
     """What has to be said of it if no model answered; else ""."""
+    gold: str
+    """What it knew gold passages by, as `gold.known_by` says."""
 
 
 @dataclass
@@ -109,7 +112,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
             known = found.questions.setdefault(question.id, question)
             if known.question != question.question:
                 raise InputError(f"{path}: question {question.id} is another one than in {folders[0]}")
-        found.runs.append(_Run(folder, names, said_of(about)))
+        found.runs.append(_Run(folder, names, said_of(about), about["identity"]["gold"]))
         found.abouts.append({"path": str(path), **about})
         for record in folder.records():
             if record["variant"] in names and record["id"] in found.questions:
@@ -272,15 +275,16 @@ def _trajectories(runs: Runs) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for line in run.folder.results:
             name = run.names.get(line["variant"])
             if name is not None and line["id"] in runs.questions:
-                _look_up(known, runs.settings[name].get("index"), line)
-                yield name, line["id"], _compact(line, runs.questions[line["id"]], known)
+                question = as_known(runs.questions[line["id"]], run.gold)
+                _look_up(known, runs.settings[name].get("index"), line, question)
+                yield name, line["id"], _compact(line, question, known)
 
 
-def _look_up(known: dict[str, Passage | None], index: str | None, line: Mapping[str, Any]) -> None:
+def _look_up(known: dict[str, Passage | None], index: str | None, line: Mapping[str, Any], question: Question) -> None:
     from nodes.passages import find
 
     mentioned = {key for step in line["trajectory"] for key in step["evidence"]}
-    mentioned |= {*line["evidence"], *line["retrieved"]}
+    mentioned |= {*line["evidence"], *line["retrieved"], *question.gold_ids}
     if missing := mentioned - set(known):
         known.update(dict.fromkeys(missing))
         known.update(find(index, missing))
@@ -290,6 +294,7 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
     """A result as the page shows it: texts are cut, passages are numbers in its own list of titles."""
     keys = list(dict.fromkeys([*line["evidence"], *(key for step in line["trajectory"] for key in step["evidence"])]))
     number = {key: at for at, key in enumerate(keys)}
+    gold = gold_of(question)
     return {
         "answer": _cut(line["answer"]),
         "status": line["status"],
@@ -297,7 +302,7 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
         "thread": line["thread"],
         "cost": [line["cost"][name] for name in ("calls", "searches", "prompt_tokens", "completion_tokens", "seconds")],
         "titles": [_title(key, known) for key in keys],
-        "gold": [at for key, at in number.items() if _is_gold(key, question, known)],
+        "gold": [at for key, at in number.items() if counts_as(key, question, known) in gold],
         "missing": _missing(line, question, known) if line["retrieved"] or line["cost"]["searches"] else [],
         "evidence": [number[key] for key in line["evidence"]],
         "steps": [
@@ -317,19 +322,12 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
 
 
 def _missing(line: Mapping[str, Any], question: Question, known: Mapping[str, Passage | None]) -> list[str]:
-    """Titles of the gold passages that no search of a run found."""
-    found = [(key, known.get(key)) for key in {*line["retrieved"], *line["evidence"]}]
-    ids = {key for key, _ in found} | {passage.source for _, passage in found if passage}
-    titles = {normalise_title(passage.title) for _, passage in found if passage}
-    gold = dict(zip(question.gold_titles, question.gold_ids or question.gold_titles, strict=False))
-    return [plain(title) for title, key in gold.items() if key not in ids and normalise_title(title) not in titles]
-
-
-def _is_gold(key: str, question: Question, known: Mapping[str, Passage | None]) -> bool:
-    passage = known.get(key)
-    if key in question.gold_ids or (passage is not None and passage.source in question.gold_ids):
-        return True
-    return passage is not None and normalise_title(passage.title) in map(normalise_title, question.gold_titles)
+    """Titles of the gold passages that no search of a run found, which are those that its recall lacks."""
+    found = {counts_as(key, question, known) for key in line["retrieved"]}
+    if not question.gold_ids:
+        titles = dict.fromkeys(question.gold_titles)
+        return [plain(title) for title in titles if normalise_title(title) not in found]
+    return [_title(key, known) for key in dict.fromkeys(question.gold_ids) if key not in found]
 
 
 def _title(key: str, known: Mapping[str, Passage | None]) -> str:

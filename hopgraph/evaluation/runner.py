@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder, differences
+from hopgraph.evaluation.gold import as_known, gold_of, known_by
 from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, versions
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinished"]
 
-RETRIED = frozenset({"endpoint", "internal", "input"})
+RETRIED = frozenset({"endpoint", "deadline", "internal", "input"})
 """Kinds of failures that are not the model's: going on with a run tries these questions again."""
 PATIENCE = 20
 """Questions in a row that the endpoint fails before the run stops: it is gone, and nothing is lost by waiting."""
@@ -66,7 +67,7 @@ async def check(
     if contexts and (bare := next((question for question in questions if not question.contexts), None)):
         raise InputError(f"--contexts: question {bare.id} has no passages of its own")
     indexes = [] if contexts else await asyncio.to_thread(_indexes, variants)
-    gold = await asyncio.to_thread(_gold_by, indexes, questions)
+    gold = await asyncio.to_thread(known_by, questions, indexes, contexts=contexts)
     models = await _models(variants)
     found = await asyncio.to_thread(
         lambda: identity(
@@ -115,18 +116,9 @@ def _read_by_agents(index: str) -> bool:
     return any(is_simulated(reading.model) for reading in open_pairs(open_index(index)).readings())
 
 
-def _gold_by(indexes: Sequence[Mapping[str, str]], questions: Sequence[Question]) -> str:
-    """Whether gold passages are known by `ids`, or, where an index has none of those, by `titles`."""
-    from stores.index import open_index
-
-    ids = list(dict.fromkeys(key for question in questions for key in question.gold_ids))[:500]
-    known = bool(indexes and ids) and all(open_index(index["name"]).known(ids) for index in indexes)
-    return "ids" if known else "titles"
-
-
 def _oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> Oracle:
     index = None if identity["contexts"] else (identity["index"] or {}).get("name")
-    return Oracle([v.context for v in variants], questions, index=index, by_id=identity["gold"] == "ids")
+    return Oracle([v.context for v in variants], questions, index=index, gold=identity["gold"])
 
 
 def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> None:
@@ -340,12 +332,12 @@ class _Runner:
         from nodes.passages import find, sentence_starts
 
         index = None if self._identity["contexts"] else job.variant.context.index
-        has_gold = job.question.gold_ids or job.question.gold_titles
-        passages = find(index, {*result["retrieved"], *result["evidence"]}) if has_gold else {}
+        question = as_known(job.question, self._identity["gold"])
+        passages = find(index, {*result["retrieved"], *result["evidence"]}) if gold_of(question) else {}
         starts = {}
-        if index and job.question.gold_sentences:
-            starts = sentence_starts(index, [key for key, _ in named_sentences(result)])
-        scores = score(result, job.question, passages, by_id=self._identity["gold"] == "ids", starts=starts)
+        if index and question.gold_sentences:
+            starts = sentence_starts(index, [key for key, _ in named_sentences(result) or []])
+        scores = score(result, question, passages, starts=starts)
         return Scored(**result, variant=job.variant.name, answers=list(job.question.answers), metrics=scores)
 
     def _give_up(self, result: Result) -> None:

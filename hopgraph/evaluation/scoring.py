@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from hopgraph.evaluation import metrics
 from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.gold import counts_as, gold_of
 from hopgraph.evaluation.statistics import Comparison, Estimate, compare, estimate
 from hopgraph.results import Result
 from nodes.state import SentenceRef
@@ -92,6 +93,8 @@ class Variant(TypedDict):
     failures: dict[str, int]
     """Failed questions by the kind of their error. They count as wrong in every mean."""
     unanswerable: int
+    unjudged: int
+    """Answers that the judge has not come to yet; there is no mean of `judged` as long as there are any."""
     truncated: int
     """Questions in which a prompt did not fit and passages were left out."""
     fallbacks: int
@@ -132,7 +135,6 @@ def score(
     question: Question,
     passages: Mapping[str, Passage],
     *,
-    by_id: bool = True,
     starts: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
     """Metrics of one result: those for which the question has gold. All are 0 to 1.
@@ -146,9 +148,8 @@ def score(
 
     Args:
         result: The result.
-        question: Its question.
+        question: Its question, as the run knows its gold (`gold.as_known`).
         passages: The passages it mentions, by id; a cut one counts as its article.
-        by_id: Compare passages by id where the question's gold ids are known; else by title.
         starts: Where the sentences of cut passages begin in their articles, by passage id; gold counts in articles.
     """
     scores: dict[str, float] = {}
@@ -166,21 +167,18 @@ def score(
         }
     if question.entities:
         scores["entity_accuracy"] = metrics.entity_accuracy(prediction, question.entities)
-    return scores | _retrieval(result, question, passages, by_id, starts or {})
+    return scores | _retrieval(result, question, passages, starts or {})
 
 
 def _retrieval(
-    result: Result, question: Question, passages: Mapping[str, Passage], by_id: bool, starts: Mapping[str, int]
+    result: Result, question: Question, passages: Mapping[str, Passage], starts: Mapping[str, int]
 ) -> dict[str, float]:
-    gold_ids = set(question.gold_ids) if by_id else set()
-    gold = gold_ids or {metrics.normalise_title(title) for title in question.gold_titles}
+    gold = gold_of(question)
     if not gold:
         return {}
 
     def units(ids: Iterable[str]) -> set[str]:
-        if not gold_ids:
-            return {metrics.normalise_title(passages[key].title) if key in passages else key for key in ids}
-        return {key if key in gold_ids or key not in passages else passages[key].source or key for key in ids}
+        return {counts_as(key, question, passages) for key in ids}
 
     kept = metrics.overlap(units(result["evidence"]), gold)
     retrieved = units(result["retrieved"])
@@ -188,21 +186,28 @@ def _retrieval(
     scores["retrieved_recall"] = metrics.overlap(retrieved, gold)["recall"]
     scores["all_gold_retrieved"] = metrics.all_retrieved(retrieved, gold)
     sentences = named_sentences(result)
-    if question.gold_sentences and sentences:
+    if question.gold_sentences and sentences is not None:
         right = {(metrics.normalise_title(title), at) for title, at in question.gold_sentences}
-        named = {
-            (metrics.normalise_title(passages[key].title), starts.get(key, 0) + at)
-            for key, at in sentences
-            if key in passages
-        }
-        facts = metrics.overlap(named, right)
+
+        def as_fact(key: str, at: int) -> tuple[str, int]:
+            # Facts name their passage by its title, which one that is not gold may have, too.
+            unit = counts_as(key, question, passages)
+            return metrics.normalise_title(passages[key].title) if unit in gold else unit, starts.get(key, 0) + at
+
+        facts = metrics.overlap({as_fact(key, at) for key, at in sentences if key in passages}, right)
         scores |= {f"fact_{name}": float(value) for name, value in facts.items()}  # type: ignore[arg-type]
     return scores
 
 
-def named_sentences(result: Result) -> list[SentenceRef]:
-    """The sentences that a method's evidence comes down to; none where it names passages alone."""
-    return next((step["sentences"] for step in reversed(result["trajectory"]) if step["sentences"]), [])
+def named_sentences(result: Result) -> list[SentenceRef] | None:
+    """The sentences on which the final evidence was settled, perhaps none; None where a run names passages alone.
+
+    Earlier steps name sentences, too, but what was thrown away since is no evidence, nor is that of a run cut short.
+    """
+    steps = result["trajectory"]
+    if not any(step["sentences"] for step in steps):
+        return None
+    return next((step["sentences"] for step in reversed(steps) if step["kind"] == "aggregate"), [])
 
 
 def record_of(line: Mapping[str, Any]) -> Record:
@@ -240,13 +245,33 @@ def summarise(
     for record in records:
         by_variant[record["variant"]][record["id"]] = record
     present = [name for name in variants if by_variant[name]]
+    unjudged = {name: _leave_out_half_judged(by_variant[name]) for name in present}
     return Summary(
-        variants=[_variant(name, list(by_variant[name].values()), questions, price) for name in present],
+        variants=[
+            _variant(name, list(by_variant[name].values()), questions, price, unjudged[name]) for name in present
+        ],
         comparisons=[_pair(present[0], other, by_variant) for other in present[1:]],
     )
 
 
-def _variant(name: str, records: Sequence[Record], questions: Mapping[str, Question], price: Price | None) -> Variant:
+def _leave_out_half_judged(records: dict[str, Record]) -> int:
+    """Take the verdicts out as long as some are to come, and say how many: what needs no judge has its own at once."""
+    judged = sum("judged" in record["metrics"] for record in records.values())
+    unjudged = sum("em" in record["metrics"] for record in records.values()) - judged
+    if not judged or not unjudged:
+        return 0
+    for key, record in records.items():
+        records[key] = {**record, "metrics": {k: v for k, v in record["metrics"].items() if k != "judged"}}
+    return unjudged
+
+
+def _variant(
+    name: str,
+    records: Sequence[Record],
+    questions: Mapping[str, Question],
+    price: Price | None,
+    unjudged: int,
+) -> Variant:
     if not _searches(records):  # a method without retrieval has no recall, rather than a bad one
         records = [{**record, "metrics": _answers_only(record["metrics"])} for record in records]
     # A failed run named no sentences; of a method that names them it counts as having found none.
@@ -264,6 +289,7 @@ def _variant(name: str, records: Sequence[Record], questions: Mapping[str, Quest
         failed=sum(record["status"] == "failed" for record in records),
         failures=dict(Counter(record["error"] for record in records if record["status"] == "failed")),
         unanswerable=sum(record["status"] == "unanswerable" for record in records),
+        unjudged=unjudged,
         truncated=sum(record["truncated"] for record in records),
         fallbacks=sum(record["fallback"] for record in records),
         metrics=scores,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hopgraph.evaluation.scoring import Group, Summary, Variant
 from hopgraph.evaluation.statistics import Estimate
 from hopgraph.views.pages import template
-from hopgraph.views.table import COUNTS, SHARES
+from hopgraph.views.table import COUNTS, SHARES, counts_of
 
 if TYPE_CHECKING:
     from hopgraph.evaluation.report import Chart
@@ -46,12 +46,13 @@ def render_report(
 
     variants = summary["variants"]
     shares = [key for key in SHARES if any(key in variant["metrics"] for variant in variants)]
+    counts = counts_of(variants)
     data = {"questions": questions, "trajectories": trajectories, "files": files, "chunk": chunk}
     return template("report.html").render(
         variants=variants,
         shares={key: SHARES[key] for key in shares},
-        counts=COUNTS,
-        rows=[_row(variant, shares, _marks(summary, variant["variant"])) for variant in variants],
+        counts=counts,
+        rows=[_row(variant, shares, list(counts), _marks(summary, variant["variant"])) for variant in variants],
         comparisons=summary["comparisons"],
         labels={**SHARES, **COUNTS},
         charts=[(chart, Markup(chart.svg)) for chart in charts],  # noqa: S704  (matplotlib escapes its texts)
@@ -82,15 +83,16 @@ def _marks(summary: Summary, name: str) -> dict[str, str]:
     }
 
 
-def _row(variant: Variant, shares: Sequence[str], marks: Mapping[str, str]) -> dict[str, Any]:
+def _row(variant: Variant, shares: Sequence[str], counts: Sequence[str], marks: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": variant["variant"],
         "n": variant["n"],
         "failed": variant["failed"],
+        "unjudged": variant["unjudged"],
         "failures": ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items())),
         "cells": [
             *(_cell(variant["metrics"].get(key), 100, marks.get(key, ""), good="▲") for key in shares),
-            *(_cell(variant["costs"][key], 1, marks.get(key, ""), good="▼") for key in COUNTS),
+            *(_cell(variant["costs"][key], 1, marks.get(key, ""), good="▼") for key in counts),
         ],
         "efr": variant["efr"],
         "efr_all": variant["efr_all"],

@@ -12,7 +12,7 @@ from hopgraph.evaluation.plan import ORACLE
 from hopgraph.evaluation.scoring import Group, Pair, Summary, Variant
 from hopgraph.evaluation.statistics import Estimate
 
-__all__ = ["print_summary"]
+__all__ = ["COUNTS", "SHARES", "counts_of", "print_summary"]
 
 SHARES = {
     "em": "EM",
@@ -24,11 +24,21 @@ SHARES = {
     "fact_f1": "fact F1",
 }
 """Metrics of the main table, in per cent."""
-COUNTS = {"calls": "calls", "searches": "searches", "tokens": "tokens", "steps": "steps", "seconds": "seconds"}
+COUNTS = {
+    "calls": "calls", "repairs": "of these repairs", "searches": "searches", "tokens": "tokens", "steps": "steps",
+    "seconds": "seconds",
+}  # fmt: skip
+"""Costs of a question; `repairs` are calls, too."""
 _OPTIONAL = frozenset({"entity_accuracy", "judged", "fact_f1"})
 _SIGNIFICANT = 0.05
 MAX_GROUPED = 3
 """Variants whose error tables are shown; those of more would be a long text, and `--json` has them."""
+
+
+def counts_of(variants: Sequence[Variant]) -> dict[str, str]:
+    """Those of `COUNTS` that a table shows: `repairs` only where there were any."""
+    repaired = any(variant["costs"]["repairs"]["mean"] for variant in variants)
+    return {key: label for key, label in COUNTS.items() if key != "repairs" or repaired}
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
@@ -80,9 +90,10 @@ def _answers(variants: Sequence[Variant]) -> Table:
 
 
 def _costs(variants: Sequence[Variant], *, narrow: bool) -> Table:
-    table = _table("cost of a question", "method", list(COUNTS.values()))
+    counts = counts_of(variants)
+    table = _table("cost of a question", "method", list(counts.values()))
     for variant in variants:
-        cells = [_estimate(variant["costs"][key], 1, narrow=narrow) for key in COUNTS]
+        cells = [_estimate(variant["costs"][key], 1, narrow=narrow) for key in counts]
         table.add_row(*map(Text, [variant["variant"], *cells]))
     return table
 
@@ -132,6 +143,8 @@ def _notes(variants: Sequence[Variant]) -> list[str]:
         if variant["failures"]:
             causes = ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items()))
             lines.append(f"{name}: failed questions count as wrong; causes: {causes}")
+        if variant["unjudged"]:
+            lines.append(f"{name}: {variant['unjudged']} answers are not judged yet; `--resume DIR --judge` goes on")
         if variant["truncated"]:
             lines.append(f"{name}: in {variant['truncated']} questions passages were left out to fit a prompt")
         if variant["fallbacks"]:

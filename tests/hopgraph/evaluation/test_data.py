@@ -145,6 +145,7 @@ def test_musique(file):
     assert (one.type, one.hops, one.gold_titles) == ("3hop1", 3, ("Pakistan",))
     assert one.decomposition[1] == SubQuestion("When was #1?", "1947")
     assert [context["text"] for context in one.contexts] == ["Nothing.", "It was an army."]
+    assert one.gold_contexts == (1,)
     assert (two.hops, two.answerable, two.answers) == (2, False, ())
 
 
@@ -201,6 +202,7 @@ def test_squad(file, indent):
     assert (one.answers, one.gold_titles, one.answerable) == (("Normandy",), ("Normans",), True)
     assert one.contexts == ({"title": "Normans", "text": "The Normans were in Normandy."},)
     assert (two.answers, two.answerable) == ((), False)
+    assert (one.gold_contexts, two.gold_contexts) == ((0,), ())
 
 
 def test_compound(file):
@@ -256,6 +258,8 @@ def test_a_question_comes_back_from_our_own_lines_as_it_was(file, dataset, row):
         (lines({"question": "Who?"}) + "{broken\n", "f.jsonl", "own", "f.jsonl, line 2: not JSON"),
         (lines({"question": "Who?", "answers": [1, {}]}), "f.jsonl", "own", "field 'answers' must be a list of texts"),
         (lines({"question": "Who?", "hops": "many"}), "f.jsonl", "own", "field 'hops' must be a whole number"),
+        (lines({"question": "Who?", "contexts": [{"text": "x"}], "gold_contexts": [1]}), "f.jsonl", "own",
+         "field 'gold_contexts' must be a list of whole numbers from 0, below 1"),
         (lines({"question": "Who?", "entities": []}), "f.jsonl", "own", "field 'entities' must be"),
         (lines({"question": "x" * 30_000}), "f.jsonl", "own", "question: has 30,000 characters"),
         ([HOTPOT, {**HOTPOT, "_id": None, "question": "x"}], "f.json", "hotpotqa", "item 2: field '_id' is missing"),

@@ -73,6 +73,20 @@ def test_people_see_a_table(hopgraph, model, questions, tmp_path):
     assert "EM prism" in err
 
 
+def test_repairs_are_shown_apart_from_the_calls_that_include_them(hopgraph, model, questions, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    replies = iter(["garbage"])
+    model(lambda request: next(replies, {"answer": "Paris"}))
+    for name, shown in (("repaired", True), ("clean", False)):
+        out = tmp_path / name
+        _, text, _ = hopgraph("eval", "-m", "no_retrieval", "-q", questions([row(1)]), "--out", out)
+        head, costs = text[text.index("cost of a question") :].splitlines()[1:3]
+        assert ("of these repairs" in head) == shown
+        assert costs.split()[1:4:2] == (["2.0", "1.0"] if shown else ["1.0", "0.0"])  # calls, then repairs or searches
+        assert hopgraph("report", out)[0] == 0
+        assert ("of these repairs</th>" in (out / "report.html").read_text()) == shown
+
+
 def test_several_methods_are_compared_question_by_question(evaluate, model, questions):
     model(
         lambda r: {"answer": "Rome"} if r.body["response_format"]["json_schema"]["name"].startswith("no_") else play(r)
@@ -151,6 +165,18 @@ def test_an_endpoint_that_is_gone_stops_the_run_instead_of_failing_every_questio
     code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--json")
     assert code == 0
     assert json.loads(out)["variants"][0]["n"] == 30
+
+
+def test_a_question_whose_deadline_passed_goes_on_where_it_stopped(evaluate, hopgraph, model, questions, tmp_path):
+    server = model(lambda request: Completion(json.dumps(play(request)), delay=9.0 * (request.node == "selector")))
+    options = ("--contexts", "--set", "run_timeout=2")
+    code, summary, err = evaluate("-m", "prism", "-q", questions([row(1)]), *options)
+    assert (code, summary["variants"][0]["failures"]) == (3, {"deadline": 1})
+    assert "--resume" in err
+    server.script = play
+    code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--json")
+    assert (code, json.loads(out)["variants"][0]["failed"]) == (0, 0)
+    assert server.nodes().count("analyzer") == 1
 
 
 def test_what_is_finished_is_not_asked_again(evaluate, hopgraph, model, questions, tmp_path):
@@ -513,3 +539,45 @@ def test_a_judge_says_which_answers_are_right(evaluate, hopgraph, model, questio
     get_settings.cache_clear()
     code, _, err = hopgraph("eval", "--resume", tmp_path / "run", "--judge")
     assert (code, "by another judge" in err) == (2, True)
+
+
+def test_an_answer_to_a_question_that_has_none_is_wrong_without_a_judge(evaluate, model, questions):
+    answers = {"number 1?": "Paris", "number 2?": "Atlantis", "number 3?": "Not Answerable"}
+
+    def script(request):
+        if request.node == "correctness_judge":
+            assert "Atlantis" not in request.prompt
+            return {"correct": "yes"}
+        return {"answer": next(said for number, said in answers.items() if number in request.prompt)}
+
+    model(script)
+    rows = [row(1), *(row(n, answers=[], answerable=False) for n in (2, 3))]
+    _, summary, _ = evaluate("-m", "no_retrieval", "-q", questions(rows), "--judge")
+    found = summary["variants"][0]["metrics"]
+    assert found["em"]["mean"] == pytest.approx(2 / 3)
+    assert (found["judged"]["mean"], found["judged"]["n"]) == (pytest.approx(2 / 3), 3)
+
+
+def test_a_judge_who_is_not_through_has_no_mean_yet(hopgraph, model, questions, tmp_path):
+    def script(request):
+        if request.node == "correctness_judge":
+            return {"correct": "yes"}
+        return {"answer": "Not Answerable" if "number 4?" in request.prompt else "the French capital"}
+
+    model(script)
+    folder = tmp_path / "run"
+    words = ("-m", "no_retrieval", "-q", questions([row(n) for n in (1, 2, 3, 4)]))
+    code, out, err = hopgraph("eval", *words, "--out", folder, "--judge")
+    assert (code, "judged" in out, "not judged yet" in out) == (0, True, False), err
+    path = folder / "judgements.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+    _, text, _ = hopgraph("eval", "--resume", folder, "--json")
+    (variant,) = json.loads(text)["variants"]
+    assert (variant["unjudged"], "judged" in variant["metrics"]) == (2, False)
+    _, out, _ = hopgraph("eval", "--resume", folder)
+    assert "no_retrieval: 2 answers are not judged yet" in " ".join(out.split())
+    assert hopgraph("report", folder)[0] == 0
+    assert "2 answers not judged yet" in (folder / "report.html").read_text()
+    _, text, _ = hopgraph("eval", "--resume", folder, "--judge", "--json")
+    (variant,) = json.loads(text)["variants"]
+    assert (variant["unjudged"], variant["metrics"]["judged"]["mean"]) == (0, 0.75)

@@ -131,6 +131,15 @@ def test_facts_are_sentences():
     assert "fact_f1" not in score(result(), question, PASSAGES)
 
 
+def test_sentences_that_were_thrown_away_are_no_evidence():
+    question = Question("q", "Who?", ("Paris",), gold_titles=("X",), gold_sentences=(("X", 0),))
+    added = step("root/adder/1", "judge", "adder", sentences=[("film", 0)])
+    settled = step("root/merger", "aggregate", "merger")
+    cut_short = score(result(status="failed", trajectory=[added]), question, PASSAGES)
+    for found in (score(result(trajectory=[added, settled]), question, PASSAGES), cut_short):
+        assert (found["fact_precision"], found["fact_recall"], found["fact_f1"]) == (0, 0, 0)
+
+
 def test_a_question_without_an_answer_is_right_when_the_run_says_so():
     null = Question("q", "Who?", ("Insufficient information.",), answerable=False)
     assert score(result(answer="", status="unanswerable"), null, {})["em"] == 1

@@ -8,6 +8,8 @@ import re
 import pytest
 
 from hopgraph.evaluation import report
+from stores.build import build_index
+from stores.passages import Passage
 from tests.hopgraph.evaluation.conftest import LINES, row
 
 POISON = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & {{ 7 * 7 }}"
@@ -63,6 +65,40 @@ def test_gold_passages_that_no_search_found_are_named(run, hopgraph):
     folder = run([row(1, gold_titles=["X", "Ann Lee", "Elsewhere"])])
     data = data_of(page_of(hopgraph, folder))
     assert data["trajectories"]["q1"]["0"]["missing"] == ["Elsewhere"]
+
+
+def test_what_is_gold_and_what_is_missing_on_the_page_is_what_was_scored(hopgraph, model, questions, tmp_path, home):
+    build_index(
+        "small",
+        [
+            Passage("first", "American Idol", "The show American Idol began in 2002."),
+            Passage("second", "American Idol", "Bananas are yellow."),
+            Passage("other", "Other", "Apples are green."),
+        ],
+    )
+    model(lambda request: {"answer": "Paris"})
+    asked = {"question": "When did the show American Idol begin?", "answers": ["2002"], "gold_ids": ["second", "other"]}
+    titles = [["American Idol", "Other"], ["American Idol"], []]  # as long as the ids, shorter, none at all
+    rows = [{**asked, "id": f"q{n}", "gold_titles": names} for n, names in enumerate(titles)]
+    words = ("-m", "standard_rag", "-q", questions(rows), "--index", "small", "--set", "top_k=1")
+    assert hopgraph("eval", *words, "--out", tmp_path / "run")[0] == 0
+    data = data_of(page_of(hopgraph, tmp_path / "run"))
+    for number in range(3):
+        shown = data["trajectories"][f"q{number}"]["0"]
+        assert data["questions"][number]["v"]["0"][2] == 0.0  # recall: the first passage was found, which is not gold
+        assert shown["titles"] == ["American Idol"]
+        assert (shown["gold"], shown["missing"]) == ([], ["American Idol", "Other"])
+
+
+def test_gold_among_a_question_s_own_passages_is_marked_by_passage(run, hopgraph):
+    contexts = [{"title": "X", "text": f"Number {word} of X."} for word in ("one", "two", "three")]
+    folder = run([row(1, contexts=contexts, gold_titles=["X", "X"], gold_contexts=[1, 2])])
+    data = data_of(page_of(hopgraph, folder))
+    shown = data["trajectories"]["q1"]["0"]
+    assert data["questions"][0]["v"]["0"][2] == 0.5  # the first was taken, which is not gold, and the second
+    assert shown["titles"] == ["X", "X", "X"]
+    assert [at in shown["gold"] for at in shown["evidence"]] == [False, True]
+    assert shown["missing"] == ["X"]
 
 
 def test_nothing_of_a_run_is_markup_on_the_page(run, hopgraph):

@@ -237,31 +237,31 @@ def test_gold_evidence_is_found_in_an_index_by_id_by_title_and_in_pieces(home):
     )
     context = make_context("prism", {"condition": "oracle_context", "index": "small"})
 
-    def shown(asked, by_id):
-        return Oracle([context], [asked], index="small", by_id=by_id).shown(context, asked)["gold"]
+    def shown(asked, gold):
+        return Oracle([context], [asked], index="small", gold=gold).shown(context, asked)["gold"]
 
     facts = (("X", 1), ("Ann Lee", 61))
-    by_id = shown(question(gold_ids=("film", "lee"), gold_titles=("X", "Ann Lee"), gold_sentences=facts), True)
+    by_id = shown(question(gold_ids=("film", "lee"), gold_titles=("X", "Ann Lee"), gold_sentences=facts), "ids")
     [film, (lee, at)] = by_id
     assert film == ("film", 1)
     assert open_index("small").get([lee])[0].sentences[at] == "The last one is gold."
     assert lee.startswith("lee#")
-    assert shown(question(gold_titles=("x", "ANN LEE"), gold_sentences=facts), False) == by_id
-    assert shown(question(gold_ids=("film",)), True) == ["film"]
-    whole = shown(question(gold_ids=("lee",)), True)
+    assert shown(question(gold_titles=("x", "ANN LEE"), gold_sentences=facts), "titles") == by_id
+    assert shown(question(gold_ids=("film",)), "ids") == ["film"]
+    whole = shown(question(gold_ids=("lee",)), "ids")
     assert len(whole) > 1
     assert all(key.startswith("lee#") for key in whole)
-    assert shown(question(gold_ids=("film",), gold_titles=("X",), gold_sentences=(("X", 7),)), True) == ["film"], (
+    assert shown(question(gold_ids=("film",), gold_titles=("X",), gold_sentences=(("X", 7),)), "ids") == ["film"], (
         "sentences that are not as the benchmark has them"
     )
     other = make_context("prism", {"index": "small"})
-    assert Oracle([other], [], index="small", by_id=True).shown(other, question(gold_ids=("film",))) == {}
+    assert Oracle([other], [], index="small", gold="ids").shown(other, question(gold_ids=("film",))) == {}
 
 
 def test_gold_evidence_is_found_among_the_passages_that_a_question_brings(home):
     context = make_context("prism", {"condition": "oracle_context"})
     asked = question(gold_titles=("Ann Lee",), contexts=tuple(CONTEXTS))
-    [key] = Oracle([context], [asked], index=None, by_id=False).shown(context, asked)["gold"]
+    [key] = Oracle([context], [asked], index=None, gold="titles").shown(context, asked)["gold"]
     assert key.startswith("given-")
 
 

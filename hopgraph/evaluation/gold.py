@@ -1,0 +1,70 @@
+"""Which passages are a question's gold: known by id wherever something names one, else by title."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.metrics import normalise_title
+from nodes.state import GivenPassage
+from stores.passages import Passage
+
+__all__ = ["as_known", "counts_as", "gold_of", "known_by"]
+
+
+def known_by(questions: Sequence[Question], indexes: Sequence[Mapping[str, str]], *, contexts: bool) -> str:
+    """How a run knows gold passages: by `ids` of its indexes, by place among the questions' `contexts`, or by `titles`.
+
+    Args:
+        questions: What is asked.
+        indexes: What is searched.
+        contexts: Whether the questions' own passages are handed over with them instead.
+    """
+    from stores.index import open_index
+
+    if contexts:
+        return "contexts" if any(question.gold_contexts for question in questions) else "titles"
+    ids = list(dict.fromkeys(key for question in questions for key in question.gold_ids))[:500]
+    known = bool(indexes and ids) and all(open_index(index["name"]).known(ids) for index in indexes)
+    return "ids" if known else "titles"
+
+
+def as_known(question: Question, by: str) -> Question:
+    """A question with the `gold_ids` that a run will know its passages by, none where there are titles alone.
+
+    Args:
+        question: The question.
+        by: What `known_by` said of the run.
+    """
+    if by == "ids":
+        return question
+    given = [question.contexts[at] for at in question.gold_contexts] if by == "contexts" else []
+    return replace(question, gold_ids=tuple(_given_ids(given)))
+
+
+def _given_ids(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    from nodes.intake import given_passages
+    from stores.given import given_ids
+
+    return given_ids(given_passages([cast(GivenPassage, row) for row in rows]))
+
+
+def gold_of(question: Question) -> set[str]:
+    """The gold of a question as its run knows it: ids of passages or articles, or normalised titles."""
+    return set(question.gold_ids) or {normalise_title(title) for title in question.gold_titles}
+
+
+def counts_as(key: str, question: Question, passages: Mapping[str, Passage | None]) -> str:
+    """What a passage is compared with gold as: its id or its article's, or its title where gold is titles.
+
+    Args:
+        key: Its id.
+        question: As its run knows it.
+        passages: Those that can be had, by id; another counts as its id.
+    """
+    passage = passages.get(key)
+    if passage is None or key in question.gold_ids:
+        return key
+    return passage.source or key if question.gold_ids else normalise_title(passage.title)
