@@ -23,6 +23,7 @@ __all__ = [
     "MAX_QUESTION",
     "check_passage",
     "check_question",
+    "context_of",
     "given_passages",
     "intake",
     "require_ids",
@@ -51,7 +52,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
     async def intake(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         question = check_question(state.get("question"))
         given = state.get("contexts")
-        context: Context = runtime.context
+        context = context_of(runtime)
 
         def check() -> tuple[IndexRef | None, list[str] | None, dict[str, Any]]:
             context.check()
@@ -90,6 +91,19 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         }
 
     return intake
+
+
+def context_of(runtime: Runtime[Any]) -> Context:
+    """The run's settings.
+
+    Raises:
+        InputError: The graph was invoked without any; LangGraph makes none then.
+    """
+    if not isinstance(runtime.context, Context):
+        raise InputError(
+            "context: none is given", hint="context={} takes the defaults, and an index may be named in it"
+        )
+    return runtime.context
 
 
 def check_question(question: object) -> str:

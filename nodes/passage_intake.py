@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from inference.errors import InputError
-from nodes.intake import check_passage, require_ids, store_given
+from nodes.intake import check_passage, context_of, require_ids, store_given
 from nodes.passages import fetch, index_ref, reference
 from nodes.state import IndexRef, Node
 from prompts.loader import load_prompt
@@ -26,7 +26,7 @@ def passage_intake() -> Node:
     """
 
     async def passage_intake(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        context, passage = runtime.context, state.get("passage")
+        context, passage = context_of(runtime), state.get("passage")
         if not passage:
             raise InputError("passage: none is given", hint="an id of the index, or an object with `title` and `text`")
         check_passage(passage, "passage")

@@ -93,6 +93,10 @@ class Index:
         """Those of the ids that are a passage's, or an article's that was cut into passages."""
         return {*self._records.named(ids), *self._records.sources(ids)}
 
+    def titles(self) -> set[str]:
+        """All titles that its passages have."""
+        return self._records.titles()
+
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the order asked for.
 

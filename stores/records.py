@@ -85,6 +85,10 @@ class Records:
         """Those of the ids that passages were cut from."""
         return {str(row[0]) for row in self._select("DISTINCT source", "source", ids)}
 
+    def titles(self) -> set[str]:
+        """All titles that passages have."""
+        return {str(title) for (title,) in self._all("SELECT DISTINCT title FROM passages")}
+
     def starts(self, ids: Sequence[str]) -> dict[str, int]:
         """Of those of the ids that exist: how many sentences of its article come before the passage's first one."""
         starts = dict.fromkeys(self.named(ids), 0)

@@ -198,11 +198,15 @@ async def _run(
     quiet: bool,
 ) -> list[Variant]:
     from hopgraph.evaluation import runner
+    from hopgraph.evaluation.gold import not_in
 
     found = await runner.check(variants, questions, dataset=about["dataset"], contexts=contexts)
     runner.start(folder, variants, questions, found, about)
     if found["gold"] == "titles" and not contexts and any(question.gold_ids for question in questions):
         _note("none of the questions' gold passages is in the index by its id: they are matched by title")
+    if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
+        names = ", ".join(repr(name) for name in lost[:3])
+        _note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
     await _work(folder, variants, questions, quiet=quiet)
     return variants
 

@@ -11,7 +11,7 @@ from hopgraph.evaluation.metrics import normalise_title
 from nodes.state import GivenPassage
 from stores.passages import Passage
 
-__all__ = ["as_known", "counts_as", "gold_of", "known_by"]
+__all__ = ["as_known", "counts_as", "gold_of", "known_by", "not_in"]
 
 
 def known_by(questions: Sequence[Question], indexes: Sequence[Mapping[str, str]], *, contexts: bool) -> str:
@@ -29,6 +29,26 @@ def known_by(questions: Sequence[Question], indexes: Sequence[Mapping[str, str]]
     ids = list(dict.fromkeys(key for question in questions for key in question.gold_ids))[:500]
     known = bool(indexes and ids) and all(open_index(index["name"]).known(ids) for index in indexes)
     return "ids" if known else "titles"
+
+
+def not_in(index: str, questions: Sequence[Question], by: str) -> list[str]:
+    """Gold that an index does not have, by id or title: no search can find it.
+
+    Args:
+        index: Its name.
+        questions: What is asked.
+        by: What `known_by` said of the run.
+    """
+    from stores.index import open_index
+
+    opened = open_index(index)
+    if by == "ids":
+        ids = list(dict.fromkeys(key for question in questions for key in question.gold_ids))
+        known = opened.known(ids)
+        return [key for key in ids if key not in known]
+    known = {normalise_title(title) for title in opened.titles()}
+    titles = dict.fromkeys(title for question in questions for title in question.gold_titles)
+    return [title for title in titles if normalise_title(title) not in known]
 
 
 def as_known(question: Question, by: str) -> Question:

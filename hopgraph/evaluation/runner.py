@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -242,6 +243,8 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
             asked = list({job.question.id: job.question for job in queue}.values())
             variants = list({job.variant.name: job.variant for job in queue}.values())
             oracle = await asyncio.to_thread(_oracle, variants, asked, about["identity"])
+            if not about["identity"]["contexts"]:
+                await asyncio.to_thread(_warm_up, variants)
             runner = _Runner(about, oracle, saver, append, on_result)
             try:
                 async with asyncio.TaskGroup() as group:
@@ -249,6 +252,16 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
                         group.create_task(runner.work(queue))
             except BaseExceptionGroup as problems:
                 raise _first(problems) from None
+
+
+def _warm_up(variants: Sequence[Variant]) -> None:
+    """Search once: opening an index and loading the encoder are no cost of the questions that happen to come first."""
+    from stores.index import open_index
+
+    searched = [variant.context for variant in variants if variant.method != "no_retrieval"]
+    for name, mode in {(context.index, context.mode): None for context in searched}:
+        with suppress(HopgraphError):  # the first question that searches will say so
+            open_index(name or "").search("anything", 1, mode)
 
 
 def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -9,6 +9,7 @@ import pytest
 from hopgraph.methods import METHODS, READERS, load
 from hopgraph.reading import read_index
 from hopgraph.run import make_context
+from inference.errors import InputError
 from stores.build import build_index
 from stores.passages import Passage
 from tests.scripted import plausible
@@ -33,6 +34,12 @@ async def schemas(server, method, number):
     await load(method).ainvoke(given, context={"index": "small"} if method == "compactrag" else {})
     forms = [request.body["response_format"]["json_schema"] for request in server.requests]
     return {(form["name"], json.dumps(form["schema"])) for form in forms}
+
+
+@pytest.mark.parametrize("method", [*METHODS, *READERS])
+async def test_a_run_without_a_context_says_what_is_missing(home, method):
+    with pytest.raises(InputError, match="context: none is given"):
+        await load(method).ainvoke({"question": QUESTIONS[0], "passage": CONTEXTS[0]})
 
 
 def unbounded(schema, path="$"):

@@ -357,7 +357,42 @@ def test_gold_passages_are_known_by_id_and_a_cut_article_by_its_own(evaluate, mo
     asked = questions([row(1, gold_ids=["elsewhere"])], "titles.jsonl")
     _, summary, err = evaluate("-m", "standard_rag", "-q", asked, "--index", "small", out="titles")
     assert "matched by title" in err
+    assert "not in index small" not in err
     assert summary["variants"][0]["metrics"]["retrieved_recall"]["mean"] == 1.0
+
+
+def test_gold_that_no_search_can_find_is_said(evaluate, model, questions, home):
+    from stores.build import build_index
+    from stores.passages import Passage
+
+    build_index("small", [Passage("film", "X", "X is a film."), Passage("lee", "Film: Ann Lee", "Ann Lee was born.")])
+    model(lambda request: {"answer": "Paris"})
+    *_, err = evaluate("-m", "standard_rag", "-q", questions([row(1), row(2)]), "--index", "small")
+    assert "gold that is not in index small counts as not found: 1, such as 'Ann Lee'" in err
+    asked = questions([row(1, gold_ids=["film", "elsewhere"])], "ids.jsonl")
+    *_, err = evaluate("-m", "standard_rag", "-q", asked, "--index", "small", out="ids")
+    assert "counts as not found: 1, such as 'elsewhere'" in err
+
+
+def test_the_first_question_does_not_pay_for_opening_the_index(evaluate, model, questions, home, tmp_path, monkeypatch):
+    from stores.build import build_index
+    from stores.index import Index
+    from stores.passages import Passage
+
+    build_index("small", [Passage("film", "X", "X is a film by Ann Lee.")])
+    server = model(lambda request: {"answer": "Paris"})
+    searched, search = [], Index.search_many
+
+    def noting(self, queries, *rest):
+        searched.append((len(server.requests), *queries, *rest))
+        return search(self, queries, *rest)
+
+    monkeypatch.setattr(Index, "search_many", noting)
+    words = ("-m", "no_retrieval,standard_rag", "-q", questions([row(1)]), "--index", "small")
+    evaluate(*words, "--set", "retriever=sparse")
+    assert searched[0] == (0, "anything", 1, "sparse")
+    assert len(searched) == 2
+    assert results(tmp_path / "run")["standard_rag", "q1"]["cost"]["searches"] == 1
 
 
 def test_no_key_reaches_the_run_s_folder(evaluate, model, questions, tmp_path, monkeypatch):

@@ -204,8 +204,10 @@ def test_a_bootstrap_interval_is_that_of_the_mean():
 
 def test_the_permutation_test_gives_the_exact_p():
     # Six questions, all better by one: of 64 sign patterns two are as extreme.
+    assert compare([0.0] * 5, [0.0, 0.0, 1.0, 0.5, 0.25])["p"] == 2 / 2**3  # of all eight exchanges, both extremes
+    assert compare([0.0] * 4, [0.3, -0.1, 0.2, 0.4])["p"] == 4 / 2**4
     found = compare([0.0] * 6, [1.0] * 6)
-    assert found["p"] == pytest.approx(2 / 64, abs=0.006)
+    assert found["p"] == 2 / 64
     assert compare([0.0, 1.0], [1.0, 0.0])["p"] == 1.0
     same = compare([0.0, 1.0, 0.5], [0.0, 1.0, 0.5])
     assert (same["p"], same["difference"]) == (1.0, 0.0)
