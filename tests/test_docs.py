@@ -1,9 +1,11 @@
-"""docs/settings.md says what the code says, line by line."""
+"""docs/settings.md says what the code says, line by line; docs/evaluation.md leaves no column and no field out."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from types import UnionType
@@ -11,11 +13,15 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 
+from hopgraph.evaluation.data import Question, read_questions
 from hopgraph.methods import METHODS, READERS, context_class
+from hopgraph.views.table import COUNTS, SHARES
 from inference.settings import Settings
 from nodes.context import Context
 
-PAGE = (Path(__file__).parents[1] / "docs" / "settings.md").read_text()
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "settings.md").read_text()
+EVALUATION = (DOCS / "evaluation.md").read_text()
 METHODS_AND_READERS = [*METHODS, *READERS]
 UNSET = "–"
 
@@ -131,3 +137,22 @@ def test_every_setting_of_a_method_is_in_its_section(method):
 def test_the_page_names_no_setting_that_there_is_not():
     known = {*variable_rows(), *common_rows(), *(line for method in METHODS_AND_READERS for line in own_rows(method))}
     assert [line for line in PAGE.splitlines() if line.startswith("| `") and line not in known] == []
+
+
+@pytest.mark.parametrize("label", [*SHARES.values(), *COUNTS.values()])
+def test_every_column_of_the_result_tables_is_explained(label):
+    legend = EVALUATION.partition("\n## Reading the tables\n")[2].partition("\n## ")[0]
+    assert f"`{label}`" in legend
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Question)])
+def test_every_field_of_a_question_is_in_the_table(field):
+    table = EVALUATION.partition("\n## Questions of your own\n")[2].partition("\n## ")[0]
+    assert f"| `{'supporting_facts' if field == 'gold_sentences' else field}`" in table
+
+
+def test_the_example_of_a_question_can_be_read(tmp_path):
+    (tmp_path / "own.jsonl").write_text(re.search(r"```json\n(.*?)```", EVALUATION, re.DOTALL)[1])
+    [question] = read_questions(tmp_path / "own.jsonl")
+    assert question.gold_sentences[1] == ("The Silent Harbour: Ann Lee", 1)
+    assert [step.answer for step in question.decomposition] == ["Ann Lee", "Paris"]
