@@ -51,6 +51,8 @@ QUESTIONS = [
     ),
 ]
 LEFT_OUT = ("compactrag", "no_retrieval")
+SHORT = 128
+"""Tokens of a reply at most: small models that are led astray write until they are stopped."""
 
 
 def main(
@@ -88,7 +90,7 @@ async def _measure(method: str, limit: int) -> tuple[Counter[str], Counter[str]]
 
 
 async def _answer(method: str, question: str, passages: list[dict[str, str]], saver: Any) -> Any:
-    context = make_context(method, {})
+    context = make_context(method, {"max_tokens": SHORT})
     return await ask(question, context, saver, thread=new_thread(context), contexts=passages)
 
 
