@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hopgraph.cli.stopping import resumable
+
 if TYPE_CHECKING:
     from hopgraph.results import Result
     from nodes.events import Event
@@ -100,9 +102,10 @@ async def _ask(
         await check_endpoint(context.model)
         thread = thread or new_thread(context)
         _note(f"thread {thread}")
-        with _progress(show) as on_event:
-            result = await ask(question, context, saver, thread=thread, contexts=given, on_event=on_event)
-        return await _decided(result, saver, show), context.index
+        async with resumable(thread, saver):
+            with _progress(show) as on_event:
+                result = await ask(question, context, saver, thread=thread, contexts=given, on_event=on_event)
+            return await _decided(result, saver, show), context.index
 
 
 async def _resume(thread: str, decisions: list[str], answer: str | None, show: Show) -> tuple[Result, str | None]:
@@ -133,9 +136,10 @@ async def _go_on(
     said = read_decisions(decisions or [], answer, found.waiting)
     if not found.finished:
         await check_endpoint(found.context.model)
-    with _progress("nothing" if found.finished else show) as on_event:
-        result = await resume(thread, saver, on_event=on_event, decisions=said)
-    return await _decided(result, saver, show), found.context.index
+    async with resumable(thread, saver):
+        with _progress("nothing" if found.finished else show) as on_event:
+            result = await resume(thread, saver, on_event=on_event, decisions=said)
+        return await _decided(result, saver, show), found.context.index
 
 
 async def _decided(result: Result, saver: Any, show: Show) -> Result:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph.cli.ask import AsJson, settings_of, use_cache
+from hopgraph.cli.stopping import stoppable
 from hopgraph.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
@@ -234,15 +235,16 @@ async def _work(folder: RunFolder, variants: list[Variant], questions: list[Ques
         if not todo:
             return
         done = folder.records()
-        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; `hopgraph eval --resume {folder.path}` goes on")
-        with _progress(todo, done, quiet=quiet) as show:
+        goes_on = f"`hopgraph eval --resume {folder.path}` goes on"
+        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {goes_on}")
+        with stoppable(goes_on), _progress(todo, done, quiet=quiet) as show:
             await runner.run_jobs(folder, todo, show)
 
 
 async def _judge(folder: RunFolder) -> None:
     from hopgraph.evaluation.judge import judge_answers
 
-    with folder.locked():
+    with folder.locked(), stoppable(f"`hopgraph eval --resume {folder.path} --judge` goes on"):
         await judge_answers(folder)
 
 

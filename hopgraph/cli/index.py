@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hopgraph.cli.stopping import stoppable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -56,7 +58,7 @@ def index(
             "give one of: files (with or without --add), --remove ID, --rebuild",
             hint="hopgraph index FILE... --name NAME",
         )
-    with _progress() as progress:
+    with stoppable("the same command goes on"), _progress() as progress:
         if rebuild:
             built = build.rebuild_index(name, progress=progress)
         elif remove:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph.cli.ask import settings_of
+from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from hopgraph.reading import Report
@@ -111,7 +112,9 @@ async def _read(
     assert isinstance(context, ReaderContext)  # noqa: S101
     check_index(context.index)
     await check_endpoint(context.model)
-    with _progress() as (start, tell):
+    # `--anew` a second time would forget what this reading has read.
+    goes_on = "the same command without --anew goes on" if anew else "the same command goes on"
+    with stoppable(goes_on), _progress() as (start, tell):
         return await read_index(
             context, ids=ids, limit=limit, retry_failed=retry_failed, anew=anew, on_start=start, on_reading=tell
         )
