@@ -57,7 +57,10 @@ class Built:
     """Where a passage had no text; those are left out."""
     replaced: int = 0
     """Passages or articles that were in the index and have been given again."""
+    replaces: int = 0
+    """Passages of the index that a new one takes the place of."""
     removed: int = 0
+    """Passages that were in the index and are not any more."""
     encoded: int = 0
     """Passages encoded now; the others' vectors were known."""
     seconds: float = 0.0
@@ -153,6 +156,8 @@ def _build(
         kept = KeptVectors(folder / "vectors.sqlite")
         with contextlib.closing(records), contextlib.closing(kept):
             _collect(records, passages, None if base == "nothing" else old, remove, result, tell)
+            if base == "nothing" and old is not None:
+                _compare(old, records, result)
             dimension = _encode(records, kept, encoder, result, tell)
             url = get_settings().chroma_url or ""
             manifest = Manifest(
@@ -249,6 +254,13 @@ def _keep(before: Records, records: Records, given: set[str], remove: set[str], 
     if unknown:
         listed = ", ".join(sorted(unknown)[:10])
         raise StoreError(f"not in the index: {listed}", hint="`hopgraph search` shows ids; nothing was removed")
+
+
+def _compare(old: Path, records: Records, result: Built) -> None:
+    """Count what a new index does away with; nothing of a damaged one, which is built anew to mend it."""
+    with contextlib.suppress(StoreError), contextlib.closing(Records(old / "passages.sqlite")) as before:
+        stay = sum(len(records.named([passage.id for passage in chunk])) for chunk in before.chunks())
+        result.replaces, result.removed = before.count, before.count - stay
 
 
 def _filled(passages: list[Passage]) -> list[Passage]:

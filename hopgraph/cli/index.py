@@ -47,7 +47,10 @@ def index(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make passages searchable. A build that was cut off goes on when it is started again."""
+    """Make passages searchable: the index is made anew of the files, or added to with --add.
+
+    A build that was cut off goes on when it is started again.
+    """
     from inference.errors import InputError
     from stores import build
 
@@ -165,6 +168,7 @@ def _summary(built: Built) -> dict[str, Any]:
         "read": built.read,
         "duplicates": built.duplicates,
         "empties": built.empties,
+        "replaces": built.replaces,
         "replaced": built.replaced,
         "removed": built.removed,
         "encoded": built.encoded,
@@ -187,7 +191,10 @@ def _print_summary(built: Built) -> None:
     console(
         f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} were known already"
     )
-    if built.replaced or built.removed:
+    if built.replaces:
+        gone = f": {built.removed:,} are removed (`--add` keeps them)" if built.removed else ""
+        console(f"  replaces the index of {built.replaces:,} passages{gone}")
+    elif built.replaced or built.removed:
         console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
     for what, places in (
         ("repeated ids, the first of each was kept", built.duplicates),

@@ -97,6 +97,20 @@ def test_adding_removing_and_rebuilding(hopgraph, corpus, tmp_path):
     assert "2 passages" in hopgraph("index", "--name", "x", "--rebuild")[1]
 
 
+def test_an_index_that_is_made_anew_says_what_of_the_one_before_is_gone(hopgraph, corpus, tmp_path):
+    assert "replaces" not in hopgraph("index", corpus, "--name", "x")[1]
+    assert "replaces the index of 3 passages\n" in hopgraph("index", corpus, "--name", "x")[1]
+    less = tmp_path / "less.jsonl"
+    less.write_text('{"id":"a","text":"Rewritten about zebras."}')
+    code, out, _ = hopgraph("index", less, "--name", "x")
+    assert code == 0
+    assert "replaces the index of 3 passages: 2 are removed (`--add` keeps them)" in out
+    summary = json.loads(hopgraph("index", corpus, "--name", "x", "--json")[1])
+    assert (summary["replaces"], summary["removed"]) == (1, 0)
+    _, text, _ = hopgraph("index", "--help")
+    assert "made anew of the files, or added to with --add" in " ".join(text.split())
+
+
 def test_documents_of_several_kinds_are_indexed_together(hopgraph, corpus, tmp_path):
     pytest.importorskip("langchain_community")
     note = tmp_path / "note.txt"
