@@ -155,6 +155,9 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
 
 def _answer(result: Result) -> Text:
     status = result["status"]
+    if result.get("waiting"):
+        goes_on = f"`hopgraph resume {result['thread']} --decision WORD` goes on"
+        return Text.assemble(("answer: ", "bold"), ("it waits for a person to decide", "bold yellow"), f"; {goes_on}")
     shown = plain(result["answer"]) if status == "answered" else "the evidence does not answer the question"
     if status == "failed":
         shown = "the run failed"

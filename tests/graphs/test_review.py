@@ -221,6 +221,14 @@ def test_without_a_terminal_the_command_says_how_to_go_on(model, contexts, capsy
     assert "waits for no decision" in capsys.readouterr().err
 
 
+def test_the_result_says_that_it_waits_and_how_to_go_on(model, contexts, capsys):
+    model(parrag(actor={"answer": "Ann Lee [1]"}))
+    assert run_parrag(*contexts) == 4
+    said = " ".join(capsys.readouterr().out.split())
+    assert "answer: it waits for a person to decide; `hopgraph resume t --decision WORD` goes on" in said
+    assert "failed" not in said
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
