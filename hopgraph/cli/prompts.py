@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -32,15 +33,12 @@ def list_prompts(context: typer.Context) -> None:
 
 @prompts.command()
 def show(name: Annotated[str, typer.Argument(help="Such as prism/selector.")]) -> None:
-    """Show a prompt as it is used now: its file, its variables, its text."""
+    """Print the file of a prompt that is used now, as it is: a copy of it is a file for an overlay folder."""
     from prompts.loader import load_prompt
 
     prompt = load_prompt(name)
-    print(f"file: {prompt.origin}\nhash: {prompt.hash}\npurpose: {prompt.purpose}\nsource: {prompt.source}")
-    for variable, meaning in prompt.variables.items():
-        print(f"variable {{{{{variable}}}}}: {meaning}")
-    for message in prompt.messages:
-        print(f"\n# {message.role}\n{message.content}")
+    print(f"file: {prompt.origin}\nhash: {prompt.hash}", file=sys.stderr, flush=True)
+    print(Path(prompt.origin).read_text("utf-8-sig"), end="")
 
 
 @prompts.command()

@@ -260,9 +260,10 @@ def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
     code, out, _ = hopgraph("prompts")
     assert code == 0
     assert "prism/selector" in out
-    code, out, _ = hopgraph("prompts", "show", "prism/selector")
-    assert "variable {{candidates}}" in out
+    code, out, err = hopgraph("prompts", "show", "prism/selector")
+    assert "  candidates: " in out
     assert "# user" in out
+    assert "hash: " in err
     (tmp_path / "prism").mkdir()
     (tmp_path / "prism" / "analyzer.md").write_text("Split it.\n\n{{questoin}}\n")
     (tmp_path / "prism" / "answer.md").write_text("{{evidence}} {{question}}")
@@ -270,6 +271,22 @@ def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
     assert code == 2
     assert f"{tmp_path / 'prism' / 'analyzer.md'}:3: unknown variable {{{{questoin}}}}" in out
     assert f"{tmp_path / 'prism' / 'answer.md'}: ok" in out
+
+
+def test_a_prompt_that_is_shown_can_be_kept_as_a_file_of_one_s_own(hopgraph, tmp_path, monkeypatch):
+    from prompts.loader import FOLDER, prompt_names
+
+    for name in prompt_names():
+        path = tmp_path / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(hopgraph("prompts", "show", name)[1])
+        assert path.read_text() == (FOLDER / f"{name}.md").read_text()
+    assert hopgraph("prompts", "check", str(tmp_path))[0] == 0
+    mine = "My own, without a header. {{question}} {{evidence}}"
+    (tmp_path / "prism" / "answer.md").write_text(mine)
+    monkeypatch.setenv("HOPGRAPH_PROMPTS", str(tmp_path))
+    get_settings.cache_clear()
+    assert hopgraph("prompts", "show", "prism/answer")[1] == mine
 
 
 @pytest.mark.parametrize("method", METHODS)
