@@ -23,8 +23,13 @@ def list_prompts(context: typer.Context) -> None:
 
     from prompts.loader import FOLDER, load_prompt, prompt_names
 
-    table = Table("name", "hash", "from", "purpose", box=None)
-    for name in prompt_names():
+    names = prompt_names()
+    table = Table(box=None)
+    table.add_column("name", no_wrap=True, min_width=max(map(len, names)))
+    table.add_column("hash", no_wrap=True)
+    table.add_column("from", overflow="fold")
+    table.add_column("purpose")
+    for name in names:
         prompt = load_prompt(name)
         own = Path(prompt.origin).is_relative_to(FOLDER)
         table.add_row(name, prompt.hash, "hopgraph" if own else prompt.origin, prompt.purpose)

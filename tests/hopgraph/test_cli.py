@@ -273,6 +273,16 @@ def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
     assert f"{tmp_path / 'prism' / 'answer.md'}: ok" in out
 
 
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_names_of_prompts_are_never_cut(hopgraph, monkeypatch, columns):
+    from prompts.loader import prompt_names
+
+    monkeypatch.setenv("COLUMNS", columns)
+    words = hopgraph("prompts")[1].split()
+    assert not set(prompt_names()) - set(words)
+    assert columns == "40" or "multi-hop" in words  # nor is what stands beside them
+
+
 def test_a_prompt_that_is_shown_can_be_kept_as_a_file_of_one_s_own(hopgraph, tmp_path, monkeypatch):
     from prompts.loader import FOLDER, prompt_names
 
