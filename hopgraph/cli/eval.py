@@ -53,7 +53,8 @@ def evaluate(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all methods; may be repeated.")
     ] = None,
     overlay: Annotated[
-        list[Path] | None, typer.Option(help="Folder of prompts; give two or more to compare them with one method.")
+        list[Path] | None,
+        typer.Option(help="Folder of prompts to compare with the built-in ones; of several, with the first one's."),
     ] = None,
     ablations: Annotated[str | None, typer.Option(help="A method: it, and it without each of its parts.")] = None,
     suite: Annotated[
