@@ -50,9 +50,7 @@ def ask(
     """Answer a question."""
     if cache:
         use_cache()
-    values = settings_of(settings or [])
-    if index is not None:
-        values["index"] = index
+    values = settings_of(settings or [], index=index)
     _finish(*asyncio.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
 
 
@@ -191,8 +189,16 @@ def _read_contexts(path: Path) -> list[dict[str, Any]]:
     return [{"title": p.title, "text": p.text, "sentences": list(p.sentences)} for p in passages]
 
 
-def settings_of(pairs: list[str]) -> dict[str, Any]:
-    """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text."""
+def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
+    """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text.
+
+    Args:
+        pairs: As they were given.
+        options: Settings that have an option of their own; None where it was not given.
+
+    Raises:
+        InputError: A pair is none, or gives what its option gives.
+    """
     from inference.errors import InputError
 
     values: dict[str, Any] = {}
@@ -204,7 +210,12 @@ def settings_of(pairs: list[str]) -> dict[str, Any]:
             values[key.strip()] = json.loads(value)
         except ValueError:
             values[key.strip()] = value
-    return values
+    given = {key: value for key, value in options.items() if value is not None}
+    if twice := sorted(given.keys() & values.keys()):
+        raise InputError(
+            f"{twice[0]}: given by --{twice[0].replace('_', '-')} and by --set", hint="leave one of them out"
+        )
+    return values | given
 
 
 def use_cache() -> None:

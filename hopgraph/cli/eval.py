@@ -133,9 +133,7 @@ def _variants(
     from hopgraph.methods import METHODS, check_method
     from inference.errors import InputError
 
-    values = settings_of(settings)
-    if index is not None:
-        values["index"] = index
+    values = settings_of(settings, index=index)
     if suite is not None:
         if method or overlays or ablated:
             raise InputError(

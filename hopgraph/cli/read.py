@@ -75,9 +75,7 @@ def read(
         if not as_json:
             print(f"{taken.readings:,} readings taken over; {taken.skipped:,} of passages that the index does not have")
     else:
-        values = settings_of(settings or []) | {"index": index}
-        values |= {"model": model} if model else {}
-        values |= {"coverage_repair": True} if coverage_repair else {}
+        values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
         with _reader(perfect, dataset, index):
             made = asyncio.run(_read(values, ids, limit, retry_failed, anew))
     if as_json:
