@@ -317,12 +317,20 @@ def _write_halves(
 
 @contextlib.contextmanager
 def _builder(folder: Path, name: str) -> Iterator[None]:
-    """Be the only process that builds this index."""
+    """Be the only process that builds this index. Wrong input leaves nothing: the same command can't go on with it."""
+    new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("a+", encoding="utf-8") as lock:
             _claim(lock, name)
-            yield
+            try:
+                yield
+            except InputError:
+                if new:
+                    shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    _prune(folder, current_version(folder))
+                raise
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
             f"can't write the index {name!r}: {error}", hint="is the disk full, or HOPGRAPH_HOME not writable?"

@@ -120,6 +120,15 @@ def test_documents_of_several_kinds_are_indexed_together(hopgraph, corpus, tmp_p
     assert hits[0]["id"].startswith(str(note))
 
 
+@pytest.mark.parametrize("name", ["bad.jsonl", "none.jsonl", "notes.xyz"])
+def test_wrong_input_leaves_nothing_of_a_new_index(hopgraph, tmp_path, home, name):
+    (tmp_path / "bad.jsonl").write_text('{"text":"fine"}\n{oops')
+    (tmp_path / "notes.xyz").write_text("fine")
+    assert hopgraph("index", tmp_path / name, "--name", "x")[0] == 2
+    assert list((home / "indexes").iterdir()) == []
+    assert "no index named 'x'" in hopgraph("search", "q", "--index", "x")[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
