@@ -116,7 +116,9 @@ def evaluate(
         print_summary(summary)
     spared = ("endpoint", "deadline", "internal")
     if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in spared):
-        _note(f"hopgraph: {lost} questions failed through no fault of theirs")
+        from nodes.rendering import counted
+
+        _note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
         _note(f"  `hopgraph eval --resume {folder.path}` tries them again and nothing else")
         raise typer.Exit(3)
 

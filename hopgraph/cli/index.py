@@ -181,27 +181,29 @@ def _summary(built: Built) -> dict[str, Any]:
 def _print_summary(built: Built) -> None:
     from rich.console import Console
 
+    from nodes.rendering import counted
+
     console, warn = _printer(Console()), _printer(Console(stderr=True))
     manifest = built.manifest
-    cut = f" (of {manifest.articles:,} articles)" if manifest.articles != manifest.passages else ""
+    cut = f" (of {counted(manifest.articles, 'article')})" if manifest.articles != manifest.passages else ""
     console(
-        f"Index {manifest.name}: {manifest.passages:,} passages{cut}, {built.size / 1e6:,.1f} MB, "
+        f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}, {built.size / 1e6:,.1f} MB, "
         f"{built.seconds:,.1f} s"
     )
     console(
         f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} were known already"
     )
     if built.replaces:
-        gone = f": {built.removed:,} are removed (`--add` keeps them)" if built.removed else ""
-        console(f"  replaces the index of {built.replaces:,} passages{gone}")
+        gone = f": {built.removed:,} removed (`--add` keeps what is there)" if built.removed else ""
+        console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")
     elif built.replaced or built.removed:
         console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
-    for what, places in (
-        ("repeated ids, the first of each was kept", built.duplicates),
-        ("empty texts", built.empties),
+    for what, note, places in (
+        ("repeated id", ", the first passage of each was kept", built.duplicates),
+        ("empty text", "", built.empties),
     ):
         if places:
-            warn(f"  {len(places):,} {what}:", style="yellow")
+            warn(f"  {counted(len(places), what)}{note}:", style="yellow")
             for place in places[:SHOWN]:
                 warn(f"    {place}", style="yellow")
             if len(places) > SHOWN:

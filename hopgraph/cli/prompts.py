@@ -53,6 +53,7 @@ def check(
     """Check every prompt of an overlay folder, and say precisely what is wrong with a bad one."""
     from inference.errors import InputError
     from inference.settings import get_settings
+    from nodes.rendering import counted
     from prompts.loader import check_overlay
 
     folder = folder or get_settings().prompts
@@ -62,6 +63,6 @@ def check(
     for path, problem in rows:
         print(problem or f"{path}: ok")
     bad = sum(problem is not None for _, problem in rows)
-    print(f"{len(rows)} prompts, {bad} with errors")
+    print(f"{counted(len(rows), 'prompt')}, {bad} with errors")
     if bad or not rows:
         raise typer.Exit(2)

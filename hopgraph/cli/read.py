@@ -162,12 +162,13 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], Non
 def print_report(report: Report) -> None:
     """Print a report for people."""
     from hopgraph.simulation.playing import is_simulated
+    from nodes.rendering import counted
 
     left = f"; {report.left:,} are left: run the same command again" if report.left else ""
     print(f"Knowledge base of {report.index}: {report.read:,} of {report.passages:,} passages read{left}")
     per = report.pairs_per_passage
     spread = f"{per['mean']:.1f} a passage, {per['least']:.0f} to {per['most']:.0f}" if report.read else "nothing read"
-    print(f"  {report.pairs:,} pairs ({spread}); {report.without_pairs:,} passages without one")
+    print(f"  {counted(report.pairs, 'pair')} ({spread}); {counted(report.without_pairs, 'passage')} without one")
     if report.coverage is not None:
         print(f"  entities mentioned by a pair: {report.covered:,} of {report.entities:,} ({report.coverage:.1%})")
     for what, counts in (("pairs left out", report.dropped), ("passages failed", report.failures)):
@@ -175,7 +176,7 @@ def print_report(report: Report) -> None:
             print(f"  {what}: " + ", ".join(f"{count:,} {cause.replace('_', ' ')}" for cause, count in counts.items()))
     for what, cost in (("reading", report.tokens), ("coverage repair", report.coverage_tokens)):
         if cost.calls:
-            print(f"  {what}: {cost.calls:,} calls, {cost.prompt:,} + {cost.completion:,} tokens")
+            print(f"  {what}: {counted(cost.calls, 'call')}, {cost.prompt:,} + {cost.completion:,} tokens")
     if simulated := [name for name in report.models if is_simulated(name)]:
         print(f"  read in a simulation, by no model: {', '.join(simulated)}")
     if report.repairs:
@@ -183,6 +184,6 @@ def print_report(report: Report) -> None:
     if report.now.get("passages"):
         now = report.now
         print(
-            f"  now: {now['passages']:,.0f} passages, {now['tokens']:,.0f} tokens in {now['seconds']:,.1f} s "
-            f"({now['passages'] / max(now['seconds'], 0.01):.2f} passages a second)"
+            f"  now: {counted(round(now['passages']), 'passage')}, {now['tokens']:,.0f} tokens "
+            f"in {now['seconds']:,.1f} s ({now['passages'] / max(now['seconds'], 0.01):.2f} passages a second)"
         )

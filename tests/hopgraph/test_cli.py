@@ -87,6 +87,12 @@ def test_people_see_subquestions_evidence_answer_and_cost(hopgraph, model, conte
         assert shown in out
 
 
+def test_one_call_is_one_model_call(hopgraph, model, contexts):
+    model(answer)
+    _, out, _ = hopgraph("ask", "Where was the director of X born?", "-m", "standard_rag", "--contexts", contexts)
+    assert "cost: 1 model call, " in out
+
+
 def test_markup_and_control_characters_in_answers_and_passages_are_shown_as_text(hopgraph, model, tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text(json.dumps({"title": "[bold]T[/bold]\x1b[2J", "text": "see [link=x]this[/link]"}))
@@ -279,6 +285,9 @@ def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
     assert code == 2
     assert f"{tmp_path / 'prism' / 'analyzer.md'}:3: unknown variable {{{{questoin}}}}" in out
     assert f"{tmp_path / 'prism' / 'answer.md'}: ok" in out
+    assert "2 prompts, 1 with errors" in out
+    (tmp_path / "prism" / "analyzer.md").unlink()
+    assert "1 prompt, 0 with errors" in hopgraph("prompts", "check", str(tmp_path))[1]
 
 
 @pytest.mark.parametrize("columns", ["80", "40"])
@@ -411,7 +420,7 @@ def test_people_see_what_anrag_kept_and_why(hopgraph, model, contexts):
         "router complex",
         "refiner Who directed X?",
         "retriever Who directed X?",
-        "1 passages",
+        "1 passage",
         "X",
         "relevance_discriminator 0.819 relevant X",
         "generator Paris",

@@ -52,9 +52,9 @@ def test_indexing_reports_what_it_left_out(hopgraph, corpus):
     code, out, err = hopgraph("index", corpus, "--name", "x")
     assert code == 0
     assert "Index x: 3 passages" in out
-    assert "1 repeated ids" in err
+    assert "1 repeated id, the first" in err
     assert "corpus.jsonl, line 3: id a" in err
-    assert "1 empty texts" in err
+    assert "1 empty text:" in err
     assert "corpus.jsonl, line 4" in err
 
 
@@ -104,7 +104,7 @@ def test_an_index_that_is_made_anew_says_what_of_the_one_before_is_gone(hopgraph
     less.write_text('{"id":"a","text":"Rewritten about zebras."}')
     code, out, _ = hopgraph("index", less, "--name", "x")
     assert code == 0
-    assert "replaces the index of 3 passages: 2 are removed (`--add` keeps them)" in out
+    assert "replaces the index of 3 passages: 2 removed (`--add` keeps what is there)" in out
     summary = json.loads(hopgraph("index", corpus, "--name", "x", "--json")[1])
     assert (summary["replaces"], summary["removed"]) == (1, 0)
     _, text, _ = hopgraph("index", "--help")
