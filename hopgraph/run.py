@@ -252,7 +252,11 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     config: RunnableConfig = {"configurable": {"thread_id": check_thread(thread)}}
     latest = await saver.aget_tuple(config)
     if latest is None:
-        raise StoreError(f"no thread {thread}", hint="`hopgraph ask` prints the id of its thread when it starts")
+        raise StoreError(
+            f"no thread {thread}",
+            hint="`hopgraph ask` prints the id of its thread when it starts; "
+            f"one of an evaluation is in the run's folder: `hopgraph trace {thread} --run DIR`",
+        )
     about = about_of(cast("dict[str, Any]", latest.metadata))
     strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew")
     if about is None or about.method not in METHODS:
