@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hopgraph.methods import METHODS, check_method, context_class, load
 from hopgraph.results import Result, Waiting, result_of
-from inference.errors import HopgraphError, InputError, StoreError
+from inference.errors import HopgraphError, InputError, StoreError, did_you_mean
 from inference.ledger import merge_calls
 from inference.settings import get_settings
 from nodes.events import Event, StepEvent
@@ -111,9 +111,10 @@ def make_context(method: str, values: Mapping[str, Any]) -> Context:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "context"
-        known = f"settings of {method}: {', '.join(cls.model_fields)}" if first["type"] == "extra_forbidden" else ""
-        message = "no such setting" if known else first["msg"]
-        raise InputError(f"{name}: {message}", hint=known) from None
+        if first["type"] != "extra_forbidden":
+            raise InputError(f"{name}: {first['msg']}") from None
+        hint = f"{did_you_mean(name, cls.model_fields)}settings of {method}: {', '.join(cls.model_fields)}"
+        raise InputError(f"{name}: no such setting", hint=hint) from None
 
 
 async def ask(
