@@ -44,9 +44,10 @@ def check_method(method: str) -> str:
         InputError: There is none.
     """
     if method not in METHODS:
-        from inference.errors import InputError
+        from inference.errors import InputError, did_you_mean
 
-        raise InputError(f"method: there is no {method!r}", hint=f"methods: {', '.join(METHODS)}")
+        hint = f"{did_you_mean(method, METHODS)}methods: {', '.join(METHODS)}"
+        raise InputError(f"method: there is no {method!r}", hint=hint)
     return method
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -81,7 +82,12 @@ def _written(row: Waiting) -> str:
 
 def _read(prompt: str) -> str:
     print(f"  {prompt}", end="", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
+    # asyncio's own handler of ctrl-C only cancels what runs, which would not be noticed before the line has ended.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        line = sys.stdin.readline()
+    finally:
+        signal.signal(signal.SIGINT, before)
     if not line:
         raise KeyboardInterrupt
     return line.strip()

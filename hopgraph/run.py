@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hopgraph.methods import METHODS, check_method, context_class, load
 from hopgraph.results import Result, Waiting, result_of
-from inference.errors import HopgraphError, InputError, StoreError
+from inference.errors import HopgraphError, InputError, StoreError, did_you_mean
 from inference.ledger import merge_calls
 from inference.settings import get_settings
 from nodes.events import Event, StepEvent
@@ -111,9 +111,10 @@ def make_context(method: str, values: Mapping[str, Any]) -> Context:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "context"
-        known = f"settings of {method}: {', '.join(cls.model_fields)}" if first["type"] == "extra_forbidden" else ""
-        message = "no such setting" if known else first["msg"]
-        raise InputError(f"{name}: {message}", hint=known) from None
+        if first["type"] != "extra_forbidden":
+            raise InputError(f"{name}: {first['msg']}") from None
+        hint = f"{did_you_mean(name, cls.model_fields)}settings of {method}: {', '.join(cls.model_fields)}"
+        raise InputError(f"{name}: no such setting", hint=hint) from None
 
 
 async def ask(
@@ -252,7 +253,11 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     config: RunnableConfig = {"configurable": {"thread_id": check_thread(thread)}}
     latest = await saver.aget_tuple(config)
     if latest is None:
-        raise StoreError(f"no thread {thread}", hint="`hopgraph ask` prints the id of its thread when it starts")
+        raise StoreError(
+            f"no thread {thread}",
+            hint="`hopgraph ask` prints the id of its thread when it starts; "
+            f"one of an evaluation is in the run's folder: `hopgraph trace {thread} --run DIR`",
+        )
     about = about_of(cast("dict[str, Any]", latest.metadata))
     strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew")
     if about is None or about.method not in METHODS:

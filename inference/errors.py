@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "DeadlineError",
     "EndpointError",
@@ -10,7 +12,16 @@ __all__ = [
     "ModelOutputError",
     "PromptTooLong",
     "StoreError",
+    "did_you_mean",
 ]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The start of a hint, such as `did you mean 'prism'? `; "" if nothing known is close to the word."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.lower(), known, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 class HopgraphError(RuntimeError):

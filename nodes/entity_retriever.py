@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from nodes.passages import interleave
+from nodes.rendering import counted
 from nodes.search import search
 from nodes.state import Branch, Node
 from nodes.steps import step
@@ -35,7 +36,7 @@ def entity_retriever() -> Node:
             "entity_retriever",
             parent=node["parent"],
             question="; ".join(entities),
-            answer=f"{len(documents)} passages",
+            answer=counted(len(documents), "passage"),
             verdict=f"pruned: {reasons}" if reasons else "",
             evidence=[ref["id"] for ref in documents],
             searches=len(entities),

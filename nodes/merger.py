@@ -10,6 +10,7 @@ from inference.errors import InputError
 from nodes.context import PrismContext
 from nodes.evidence import as_refs
 from nodes.passages import fetch, reference
+from nodes.rendering import counted
 from nodes.state import Node, PrismState, SentenceRef
 from nodes.steps import step
 
@@ -45,7 +46,7 @@ def merger() -> Node:
             "aggregate",
             "merger",
             question=state["question"],
-            answer=f"{len(sentences)} sentences of {len(evidence)} passages",
+            answer=f"{counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
             evidence=[ref["id"] for ref in evidence],
             sentences=sentences,
         )
@@ -79,7 +80,7 @@ async def _gold(state: PrismState) -> dict[str, Any]:
         "aggregate",
         "merger",
         question=state["question"],
-        answer=f"gold evidence: {len(sentences)} sentences of {len(evidence)} passages",
+        answer=f"gold evidence: {counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
         evidence=[ref["id"] for ref in evidence],
         sentences=sentences,
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nodes.state import SentenceRef
 from stores.passages import Passage
 
-__all__ = ["Labels", "is_label", "numbered", "passage_block", "plain", "quoted", "sentence_block"]
+__all__ = ["Labels", "counted", "is_label", "numbered", "passage_block", "plain", "quoted", "sentence_block"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = re.compile(
@@ -30,6 +30,12 @@ def plain(text: str) -> str:
     if text.isascii() and text.isprintable():  # most texts, and there are many
         return " ".join(text.split())
     return " ".join(_CONTROL.sub(" ", _INVISIBLE.sub("", text)).split())
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, for people: `1 passage`, `2,000 passages`, `1 search`, `2 searches`."""
+    ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 def quoted(text: str) -> str:

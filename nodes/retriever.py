@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 
 from nodes.context import Retriever
 from nodes.passages import fetch, interleave, reference
+from nodes.rendering import counted
 from nodes.search import search
 from nodes.state import Node, PassageRef, State
 from nodes.steps import step
@@ -59,7 +60,7 @@ def retriever(
                 "retrieve",
                 "retriever",
                 question=query,
-                answer=f"{len(hits)} passages",
+                answer=counted(len(hits), "passage"),
                 evidence=[hit["id"] for hit in hits],
                 searches=1,
             )
@@ -83,7 +84,8 @@ async def _given(state: State, into: str) -> dict[str, Any]:
         "retrieve",
         "retriever",
         question=state["question"],
-        answer=f"{len(pool)} passages given with the question" + (f", {own} of them not from an index" if own else ""),
+        answer=f"{counted(len(pool), 'passage')} given with the question"
+        + (f", {own} of them not from an index" if own else ""),
         evidence=ids,
     )
     return {into: pool, "trajectory": [row]}

@@ -57,7 +57,10 @@ class Built:
     """Where a passage had no text; those are left out."""
     replaced: int = 0
     """Passages or articles that were in the index and have been given again."""
+    replaces: int = 0
+    """Passages of the index that a new one takes the place of."""
     removed: int = 0
+    """Passages that were in the index and are not any more."""
     encoded: int = 0
     """Passages encoded now; the others' vectors were known."""
     seconds: float = 0.0
@@ -153,6 +156,8 @@ def _build(
         kept = KeptVectors(folder / "vectors.sqlite")
         with contextlib.closing(records), contextlib.closing(kept):
             _collect(records, passages, None if base == "nothing" else old, remove, result, tell)
+            if base == "nothing" and old is not None:
+                _compare(old, records, result)
             dimension = _encode(records, kept, encoder, result, tell)
             url = get_settings().chroma_url or ""
             manifest = Manifest(
@@ -251,6 +256,13 @@ def _keep(before: Records, records: Records, given: set[str], remove: set[str], 
         raise StoreError(f"not in the index: {listed}", hint="`hopgraph search` shows ids; nothing was removed")
 
 
+def _compare(old: Path, records: Records, result: Built) -> None:
+    """Count what a new index does away with; nothing of a damaged one, which is built anew to mend it."""
+    with contextlib.suppress(StoreError), contextlib.closing(Records(old / "passages.sqlite")) as before:
+        stay = sum(len(records.named([passage.id for passage in chunk])) for chunk in before.chunks())
+        result.replaces, result.removed = before.count, before.count - stay
+
+
 def _filled(passages: list[Passage]) -> list[Passage]:
     """The passages, each with its sentences: its own, or else spaCy's."""
     from dataclasses import replace
@@ -305,12 +317,20 @@ def _write_halves(
 
 @contextlib.contextmanager
 def _builder(folder: Path, name: str) -> Iterator[None]:
-    """Be the only process that builds this index."""
+    """Be the only process that builds this index. Wrong input leaves nothing: the same command can't go on with it."""
+    new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("a+", encoding="utf-8") as lock:
             _claim(lock, name)
-            yield
+            try:
+                yield
+            except InputError:
+                if new:
+                    shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    _prune(folder, current_version(folder))
+                raise
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
             f"can't write the index {name!r}: {error}", hint="is the disk full, or HOPGRAPH_HOME not writable?"

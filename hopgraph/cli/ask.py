@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hopgraph.cli.stopping import resumable
+
 if TYPE_CHECKING:
     from hopgraph.results import Result
     from nodes.events import Event
@@ -48,9 +50,7 @@ def ask(
     """Answer a question."""
     if cache:
         use_cache()
-    values = settings_of(settings or [])
-    if index is not None:
-        values["index"] = index
+    values = settings_of(settings or [], index=index)
     _finish(*asyncio.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
 
 
@@ -100,9 +100,10 @@ async def _ask(
         await check_endpoint(context.model)
         thread = thread or new_thread(context)
         _note(f"thread {thread}")
-        with _progress(show) as on_event:
-            result = await ask(question, context, saver, thread=thread, contexts=given, on_event=on_event)
-        return await _decided(result, saver, show), context.index
+        async with resumable(thread, saver):
+            with _progress(show) as on_event:
+                result = await ask(question, context, saver, thread=thread, contexts=given, on_event=on_event)
+            return await _decided(result, saver, show), context.index
 
 
 async def _resume(thread: str, decisions: list[str], answer: str | None, show: Show) -> tuple[Result, str | None]:
@@ -133,9 +134,10 @@ async def _go_on(
     said = read_decisions(decisions or [], answer, found.waiting)
     if not found.finished:
         await check_endpoint(found.context.model)
-    with _progress("nothing" if found.finished else show) as on_event:
-        result = await resume(thread, saver, on_event=on_event, decisions=said)
-    return await _decided(result, saver, show), found.context.index
+    async with resumable(thread, saver):
+        with _progress("nothing" if found.finished else show) as on_event:
+            result = await resume(thread, saver, on_event=on_event, decisions=said)
+        return await _decided(result, saver, show), found.context.index
 
 
 async def _decided(result: Result, saver: Any, show: Show) -> Result:
@@ -187,8 +189,16 @@ def _read_contexts(path: Path) -> list[dict[str, Any]]:
     return [{"title": p.title, "text": p.text, "sentences": list(p.sentences)} for p in passages]
 
 
-def settings_of(pairs: list[str]) -> dict[str, Any]:
-    """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text."""
+def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
+    """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text.
+
+    Args:
+        pairs: As they were given.
+        options: Settings that have an option of their own; None where it was not given.
+
+    Raises:
+        InputError: A pair is none, or gives what its option gives.
+    """
     from inference.errors import InputError
 
     values: dict[str, Any] = {}
@@ -200,7 +210,12 @@ def settings_of(pairs: list[str]) -> dict[str, Any]:
             values[key.strip()] = json.loads(value)
         except ValueError:
             values[key.strip()] = value
-    return values
+    given = {key: value for key, value in options.items() if value is not None}
+    if twice := sorted(given.keys() & values.keys()):
+        raise InputError(
+            f"{twice[0]}: given by --{twice[0].replace('_', '-')} and by --set", hint="leave one of them out"
+        )
+    return values | given
 
 
 def use_cache() -> None:

@@ -260,13 +260,14 @@ def _encoder() -> list[Finding]:
 
 def _indexes() -> list[Finding]:
     from inference.errors import StoreError
+    from nodes.rendering import counted
     from stores.index import list_indexes, open_index
 
     findings = []
     for name in list_indexes():
         try:
             index = open_index(name)
-            findings.append(Finding(f"index {name}", "ok", f"{len(index):,} passages"))
+            findings.append(Finding(f"index {name}", "ok", counted(len(index), "passage")))
         except StoreError as error:
             findings.append(Finding(f"index {name}", "bad", error.message, error.hint))
     return findings or [Finding("indexes", "note", "none yet", "hopgraph index FILE... --name NAME")]

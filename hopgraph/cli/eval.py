@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph.cli.ask import AsJson, settings_of, use_cache
+from hopgraph.cli.stopping import stoppable
 from hopgraph.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def evaluate(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all methods; may be repeated.")
     ] = None,
     overlay: Annotated[
-        list[Path] | None, typer.Option(help="Folder of prompts; give two or more to compare them with one method.")
+        list[Path] | None,
+        typer.Option(help="Folder of prompts to compare with the built-in ones; of several, with the first one's."),
     ] = None,
     ablations: Annotated[str | None, typer.Option(help="A method: it, and it without each of its parts.")] = None,
     suite: Annotated[
@@ -114,7 +116,9 @@ def evaluate(
         print_summary(summary)
     spared = ("endpoint", "deadline", "internal")
     if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in spared):
-        _note(f"hopgraph: {lost} questions failed through no fault of theirs")
+        from nodes.rendering import counted
+
+        _note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
         _note(f"  `hopgraph eval --resume {folder.path}` tries them again and nothing else")
         raise typer.Exit(3)
 
@@ -131,9 +135,7 @@ def _variants(
     from hopgraph.methods import METHODS, check_method
     from inference.errors import InputError
 
-    values = settings_of(settings)
-    if index is not None:
-        values["index"] = index
+    values = settings_of(settings, index=index)
     if suite is not None:
         if method or overlays or ablated:
             raise InputError(
@@ -238,15 +240,16 @@ async def _work(folder: RunFolder, variants: list[Variant], questions: list[Ques
         if not todo:
             return
         done = folder.records()
-        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; `hopgraph eval --resume {folder.path}` goes on")
-        with _progress(todo, done, quiet=quiet) as show:
+        goes_on = f"`hopgraph eval --resume {folder.path}` goes on"
+        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {goes_on}")
+        with stoppable(goes_on), _progress(todo, done, quiet=quiet) as show:
             await runner.run_jobs(folder, todo, show)
 
 
 async def _judge(folder: RunFolder) -> None:
     from hopgraph.evaluation.judge import judge_answers
 
-    with folder.locked():
+    with folder.locked(), stoppable(f"`hopgraph eval --resume {folder.path} --judge` goes on"):
         await judge_answers(folder)
 
 

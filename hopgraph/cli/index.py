@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hopgraph.cli.stopping import stoppable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -45,7 +47,10 @@ def index(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make passages searchable. A build that was cut off goes on when it is started again."""
+    """Make passages searchable: the index is made anew of the files, or added to with --add.
+
+    A build that was cut off goes on when it is started again.
+    """
     from inference.errors import InputError
     from stores import build
 
@@ -56,7 +61,7 @@ def index(
             "give one of: files (with or without --add), --remove ID, --rebuild",
             hint="hopgraph index FILE... --name NAME",
         )
-    with _progress() as progress:
+    with stoppable("the same command goes on"), _progress() as progress:
         if rebuild:
             built = build.rebuild_index(name, progress=progress)
         elif remove:
@@ -163,6 +168,7 @@ def _summary(built: Built) -> dict[str, Any]:
         "read": built.read,
         "duplicates": built.duplicates,
         "empties": built.empties,
+        "replaces": built.replaces,
         "replaced": built.replaced,
         "removed": built.removed,
         "encoded": built.encoded,
@@ -175,24 +181,29 @@ def _summary(built: Built) -> dict[str, Any]:
 def _print_summary(built: Built) -> None:
     from rich.console import Console
 
+    from nodes.rendering import counted
+
     console, warn = _printer(Console()), _printer(Console(stderr=True))
     manifest = built.manifest
-    cut = f" (of {manifest.articles:,} articles)" if manifest.articles != manifest.passages else ""
+    cut = f" (of {counted(manifest.articles, 'article')})" if manifest.articles != manifest.passages else ""
     console(
-        f"Index {manifest.name}: {manifest.passages:,} passages{cut}, {built.size / 1e6:,.1f} MB, "
+        f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}, {built.size / 1e6:,.1f} MB, "
         f"{built.seconds:,.1f} s"
     )
     console(
         f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} were known already"
     )
-    if built.replaced or built.removed:
+    if built.replaces:
+        gone = f": {built.removed:,} removed (`--add` keeps what is there)" if built.removed else ""
+        console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")
+    elif built.replaced or built.removed:
         console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
-    for what, places in (
-        ("repeated ids, the first of each was kept", built.duplicates),
-        ("empty texts", built.empties),
+    for what, note, places in (
+        ("repeated id", ", the first passage of each was kept", built.duplicates),
+        ("empty text", "", built.empties),
     ):
         if places:
-            warn(f"  {len(places):,} {what}:", style="yellow")
+            warn(f"  {counted(len(places), what)}{note}:", style="yellow")
             for place in places[:SHOWN]:
                 warn(f"    {place}", style="yellow")
             if len(places) > SHOWN:

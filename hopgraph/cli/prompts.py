@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,8 +23,13 @@ def list_prompts(context: typer.Context) -> None:
 
     from prompts.loader import FOLDER, load_prompt, prompt_names
 
-    table = Table("name", "hash", "from", "purpose", box=None)
-    for name in prompt_names():
+    names = prompt_names()
+    table = Table(box=None)
+    table.add_column("name", no_wrap=True, min_width=max(map(len, names)))
+    table.add_column("hash", no_wrap=True)
+    table.add_column("from", overflow="fold")
+    table.add_column("purpose")
+    for name in names:
         prompt = load_prompt(name)
         own = Path(prompt.origin).is_relative_to(FOLDER)
         table.add_row(name, prompt.hash, "hopgraph" if own else prompt.origin, prompt.purpose)
@@ -32,15 +38,12 @@ def list_prompts(context: typer.Context) -> None:
 
 @prompts.command()
 def show(name: Annotated[str, typer.Argument(help="Such as prism/selector.")]) -> None:
-    """Show a prompt as it is used now: its file, its variables, its text."""
+    """Print the file of a prompt that is used now, as it is: a copy of it is a file for an overlay folder."""
     from prompts.loader import load_prompt
 
     prompt = load_prompt(name)
-    print(f"file: {prompt.origin}\nhash: {prompt.hash}\npurpose: {prompt.purpose}\nsource: {prompt.source}")
-    for variable, meaning in prompt.variables.items():
-        print(f"variable {{{{{variable}}}}}: {meaning}")
-    for message in prompt.messages:
-        print(f"\n# {message.role}\n{message.content}")
+    print(f"file: {prompt.origin}\nhash: {prompt.hash}", file=sys.stderr, flush=True)
+    print(Path(prompt.origin).read_text("utf-8-sig"), end="")
 
 
 @prompts.command()
@@ -50,6 +53,7 @@ def check(
     """Check every prompt of an overlay folder, and say precisely what is wrong with a bad one."""
     from inference.errors import InputError
     from inference.settings import get_settings
+    from nodes.rendering import counted
     from prompts.loader import check_overlay
 
     folder = folder or get_settings().prompts
@@ -59,6 +63,6 @@ def check(
     for path, problem in rows:
         print(problem or f"{path}: ok")
     bad = sum(problem is not None for _, problem in rows)
-    print(f"{len(rows)} prompts, {bad} with errors")
+    print(f"{counted(len(rows), 'prompt')}, {bad} with errors")
     if bad or not rows:
         raise typer.Exit(2)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph.cli.ask import settings_of
+from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from hopgraph.reading import Report
@@ -74,9 +75,7 @@ def read(
         if not as_json:
             print(f"{taken.readings:,} readings taken over; {taken.skipped:,} of passages that the index does not have")
     else:
-        values = settings_of(settings or []) | {"index": index}
-        values |= {"model": model} if model else {}
-        values |= {"coverage_repair": True} if coverage_repair else {}
+        values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
         with _reader(perfect, dataset, index):
             made = asyncio.run(_read(values, ids, limit, retry_failed, anew))
     if as_json:
@@ -111,7 +110,9 @@ async def _read(
     assert isinstance(context, ReaderContext)  # noqa: S101
     check_index(context.index)
     await check_endpoint(context.model)
-    with _progress() as (start, tell):
+    # `--anew` a second time would forget what this reading has read.
+    goes_on = "the same command without --anew goes on" if anew else "the same command goes on"
+    with stoppable(goes_on), _progress() as (start, tell):
         return await read_index(
             context, ids=ids, limit=limit, retry_failed=retry_failed, anew=anew, on_start=start, on_reading=tell
         )
@@ -161,12 +162,13 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], Non
 def print_report(report: Report) -> None:
     """Print a report for people."""
     from hopgraph.simulation.playing import is_simulated
+    from nodes.rendering import counted
 
     left = f"; {report.left:,} are left: run the same command again" if report.left else ""
     print(f"Knowledge base of {report.index}: {report.read:,} of {report.passages:,} passages read{left}")
     per = report.pairs_per_passage
     spread = f"{per['mean']:.1f} a passage, {per['least']:.0f} to {per['most']:.0f}" if report.read else "nothing read"
-    print(f"  {report.pairs:,} pairs ({spread}); {report.without_pairs:,} passages without one")
+    print(f"  {counted(report.pairs, 'pair')} ({spread}); {counted(report.without_pairs, 'passage')} without one")
     if report.coverage is not None:
         print(f"  entities mentioned by a pair: {report.covered:,} of {report.entities:,} ({report.coverage:.1%})")
     for what, counts in (("pairs left out", report.dropped), ("passages failed", report.failures)):
@@ -174,7 +176,7 @@ def print_report(report: Report) -> None:
             print(f"  {what}: " + ", ".join(f"{count:,} {cause.replace('_', ' ')}" for cause, count in counts.items()))
     for what, cost in (("reading", report.tokens), ("coverage repair", report.coverage_tokens)):
         if cost.calls:
-            print(f"  {what}: {cost.calls:,} calls, {cost.prompt:,} + {cost.completion:,} tokens")
+            print(f"  {what}: {counted(cost.calls, 'call')}, {cost.prompt:,} + {cost.completion:,} tokens")
     if simulated := [name for name in report.models if is_simulated(name)]:
         print(f"  read in a simulation, by no model: {', '.join(simulated)}")
     if report.repairs:
@@ -182,6 +184,6 @@ def print_report(report: Report) -> None:
     if report.now.get("passages"):
         now = report.now
         print(
-            f"  now: {now['passages']:,.0f} passages, {now['tokens']:,.0f} tokens in {now['seconds']:,.1f} s "
-            f"({now['passages'] / max(now['seconds'], 0.01):.2f} passages a second)"
+            f"  now: {counted(round(now['passages']), 'passage')}, {now['tokens']:,.0f} tokens "
+            f"in {now['seconds']:,.1f} s ({now['passages'] / max(now['seconds'], 0.01):.2f} passages a second)"
         )

@@ -30,6 +30,8 @@ class Row:
     """File and line, or file and item."""
     number: int
     """From 1, over the whole file."""
+    columns: tuple[str, ...] = ()
+    """Those of the table that it is of."""
 
     def __contains__(self, field: str) -> bool:
         return self.values.get(field) is not None
@@ -48,7 +50,8 @@ class Row:
         if value is None and empty:
             return ""
         if value is None:
-            raise self.wrong(field, "is missing")
+            found = "" if field in self.columns else ", ".join(self.columns)
+            raise self.wrong(field, "is missing", f"the columns are {found[:200]}" if found else "")
         text = _as_text(value)
         if text is None:
             raise self.wrong(field, f"must be text, got {_kind(value)}")
@@ -196,13 +199,19 @@ def _table(path: Path, text: str, delimiter: str) -> Iterator[Row]:
     try:
         names = [name.strip().lower() for name in reader.fieldnames or []]
         reader.fieldnames = names
+        if len(names) == 1 and (mark := next((mark for mark in ",;\t" if mark in names[0]), None)):
+            right = "tabs" if delimiter == "\t" else "commas"
+            raise InputError(
+                f"{path}, line 1: a single column {names[0][:200]!r}",
+                hint=f"separate columns with {right}, not {mark!r}",
+            )
         for row in reader:
             where = f"{path}, line {reader.line_num}"
             if None in row or None in row.values():
                 raise InputError(f"{where}: does not have {len(names)} columns as the first line has")
             if any(value.strip() for value in row.values()):
                 number += 1
-                yield Row({key: value for key, value in row.items() if value.strip()}, where, number)
+                yield Row({key: value for key, value in row.items() if value.strip()}, where, number, tuple(names))
     except csv.Error as error:
         raise InputError(f"{path}, after line {reader.line_num}: {error}", hint="is a quote not closed?") from None
     if not number:

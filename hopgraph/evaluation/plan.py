@@ -86,18 +86,29 @@ def ablations(method: str, values: Mapping[str, Any]) -> list[Variant]:
 def overlays(method: str, folders: Sequence[Path], values: Mapping[str, Any]) -> list[Variant]:
     """The method with the prompts of each folder; what a folder lacks is as shipped, or as in HOPGRAPH_PROMPTS.
 
-    The texts become settings of the variant, so that they are kept with the run and no later edit reaches it.
+    A single folder is compared with the method as it is without it. The texts become settings of the variant, so that
+    they are kept with the run and no later edit reaches it.
 
     Raises:
-        InputError: A folder can't be read or has no prompt of the method, or a prompt is malformed.
+        InputError: A folder can't be read or has no prompt of the method, a prompt is malformed, or there is nothing to
+            compare.
     """
     names = [folder.resolve().name for folder in folders]
     if len(set(names)) < len(names):
         names = [str(folder) for folder in folders]
-    return [
+    variants = [
         _variant(f"{method} {name}", method, {**values, **_texts(method, folder)})
         for name, folder in zip(names, folders, strict=True)
     ]
+    if len(folders) > 1:
+        return variants
+    plain = _variant(method, method, values)
+    if prompt_hashes(plain.context) == prompt_hashes(variants[0].context):
+        raise InputError(
+            f"--overlay: the prompts of {folders[0]} are those that {method} has without it",
+            hint="change one, or unset HOPGRAPH_PROMPTS if it names that folder",
+        )
+    return [plain, *variants]
 
 
 def _texts(method: str, folder: Path) -> dict[str, str]:

@@ -137,7 +137,6 @@ def write_report(runs: Runs, out: Path) -> Path:
     summary = summarise(runs.records, runs.questions, list(runs.methods))
     beside = out.with_name(f"{out.stem}_files")
     try:
-        beside.mkdir(parents=True, exist_ok=True)
         charts = _charts(runs, summary, beside)
         inline = _write_trajectories(runs, beside)
         page = render_report(
@@ -188,6 +187,7 @@ def _charts(runs: Runs, summary: Summary, beside: Path) -> list[Chart]:
         points = [(value, by_name[name]) for value, name in rows if name in by_name]
         caption = f"Answer F1 (left) and tokens a question (right, dashed) by {setting.replace('_', ' ')}."
         made.append((f"sweep-{setting}", caption, charts.sweep(setting, points)))
+    beside.mkdir(parents=True, exist_ok=True)  # not before the figures are there: matplotlib may be missing
     shown = []
     for name, caption, figure in made:
         if figure is not None:

@@ -13,7 +13,7 @@ from rich.tree import Tree
 
 from hopgraph.views.steps import Nested, nested
 from nodes.passages import find
-from nodes.rendering import plain
+from nodes.rendering import counted, plain
 
 if TYPE_CHECKING:
     from hopgraph.results import Result
@@ -111,7 +111,9 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeat
     elif step["kind"] == "judge" and step["sentences"]:
         branch.add(Text(_sentence_titles(step, passages), style="dim"))
     if step["truncated"]:
-        branch.add(Text(f"{step['truncated']} passages left out: the prompt did not fit the model", style="yellow"))
+        branch.add(
+            Text(f"{counted(step['truncated'], 'passage')} left out: the prompt did not fit the model", style="yellow")
+        )
     if step["fallback"]:
         branch.add(Text(plain(step["fallback"]), style="yellow"))
     return branch
@@ -155,6 +157,9 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
 
 def _answer(result: Result) -> Text:
     status = result["status"]
+    if result.get("waiting"):
+        goes_on = f"`hopgraph resume {result['thread']} --decision WORD` goes on"
+        return Text.assemble(("answer: ", "bold"), ("it waits for a person to decide", "bold yellow"), f"; {goes_on}")
     shown = plain(result["answer"]) if status == "answered" else "the evidence does not answer the question"
     if status == "failed":
         shown = "the run failed"
@@ -163,9 +168,10 @@ def _answer(result: Result) -> Text:
 
 def _cost(result: Result) -> str:
     cost = result["cost"]
-    extra = f" ({cost['repairs']} repairs)" if cost["repairs"] else ""
+    extra = f" ({counted(cost['repairs'], 'repair')})" if cost["repairs"] else ""
     cached = f", {cost['cached_calls']} taken from the cache" if cost["cached_calls"] else ""
     return (
-        f"cost: {cost['calls']} model calls{extra}{cached}, {cost['prompt_tokens']:,} + {cost['completion_tokens']:,} "
-        f"tokens, {cost['searches']} searches, {cost['seconds']:.1f} s   thread {result['thread']}"
+        f"cost: {counted(cost['calls'], 'model call')}{extra}{cached}, "
+        f"{cost['prompt_tokens']:,} + {cost['completion_tokens']:,} tokens, {counted(cost['searches'], 'search')}, "
+        f"{cost['seconds']:.1f} s   thread {result['thread']}"
     )

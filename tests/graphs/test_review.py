@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 
 import pytest
 from langgraph.types import Command
@@ -219,6 +221,14 @@ def test_without_a_terminal_the_command_says_how_to_go_on(model, contexts, capsy
     assert "waits for no decision" in capsys.readouterr().err
 
 
+def test_the_result_says_that_it_waits_and_how_to_go_on(model, contexts, capsys):
+    model(parrag(actor={"answer": "Ann Lee [1]"}))
+    assert run_parrag(*contexts) == 4
+    said = " ".join(capsys.readouterr().out.split())
+    assert "answer: it waits for a person to decide; `hopgraph resume t --decision WORD` goes on" in said
+    assert "failed" not in said
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -233,6 +243,20 @@ def test_at_a_terminal_the_command_asks(model, contexts, capsys, monkeypatch):
     assert "must be one of accept, reject" in said.err
     assert "Paris" in said.out
     assert server.nodes().count("accuracy_judge") == 1
+
+
+def test_ctrl_c_where_the_command_asks_stops_it_at_once_and_the_run_can_be_resumed(
+    model, contexts, capsys, monkeypatch
+):
+    class Pressed(Terminal):
+        def readline(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            pytest.fail("it waits for the line to end")
+
+    model(parrag(actor={"answer": "Ann Lee [1]"}))
+    monkeypatch.setattr("sys.stdin", Pressed())
+    assert run_parrag(*contexts) == 130
+    assert "hopgraph: stopped; `hopgraph resume t` goes on from there" in capsys.readouterr().err
 
 
 def test_an_evaluation_has_nobody_to_ask(home, tmp_path, capsys):

@@ -87,6 +87,12 @@ def test_people_see_subquestions_evidence_answer_and_cost(hopgraph, model, conte
         assert shown in out
 
 
+def test_one_call_is_one_model_call(hopgraph, model, contexts):
+    model(answer)
+    _, out, _ = hopgraph("ask", "Where was the director of X born?", "-m", "standard_rag", "--contexts", contexts)
+    assert "cost: 1 model call, " in out
+
+
 def test_markup_and_control_characters_in_answers_and_passages_are_shown_as_text(hopgraph, model, tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text(json.dumps({"title": "[bold]T[/bold]\x1b[2J", "text": "see [link=x]this[/link]"}))
@@ -168,12 +174,24 @@ def test_a_run_that_fails_for_the_model_has_its_own_exit_code(hopgraph, model, c
         (["ask", "-i", "x"], "question: none is given"),
         (["ask", "x" * 100_000, "-m", "no_retrieval"], "question: has 100,000 characters"),
         (["ask", "Which?", "-m", "prsm"], "method: there is no 'prsm'"),
+        (["ask", "Which?", "-m", "PRISM"], "did you mean 'prism'? methods: no_retrieval"),
+        (["ask", "Which?", "-m", "xyz"], "'xyz'\n  methods: no_retrieval"),
+        (["eval", "-m", "iter-retgen", "-i", "x"], "did you mean 'iter_retgen'?"),
+        (["ask", "Which?", "--set", "Topk=3"], "did you mean 'top_k'? settings of prism: "),
         (["ask", "Which?"], "index: none is named"),
         (["ask", "Which?", "-i", "nowhere"], "nowhere"),
         (["ask", "Which?", "-i", "../../etc"], "../../etc"),
         (["ask", "Which?", "-m", "prism", "--set", "top_k=0"], "top_k: "),
         (["ask", "Which?", "-m", "prism", "--set", "topk=3"], "topk: no such setting"),
         (["ask", "Which?", "-m", "prism", "--set", "top_k"], "--set 'top_k': must be KEY=VALUE"),
+        (["ask", "Which?", "-i", "mine", "--set", "index=foo"], "index: given by --index and by --set"),
+        (["eval", "-m", "prism", "-i", "mine", "--set", "index=foo"], "index: given by --index and by --set"),
+        (["read", "-i", "mine", "--set", "index=foo"], "index: given by --index and by --set"),
+        (["read", "-i", "mine", "--model", "m", "--set", "model=n"], "model: given by --model and by --set"),
+        (
+            ["read", "-i", "mine", "--coverage-repair", "--set", "coverage_repair=false"],
+            "coverage_repair: given by --coverage-repair and by --set",
+        ),
         (["ask", "Which?", "--thread", "../t"], "thread: "),
         (["ask", "Which?", "--contexts", "nowhere.jsonl"], "nowhere.jsonl"),
         (["resume", "nowhere"], "no thread nowhere"),
@@ -260,9 +278,10 @@ def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
     code, out, _ = hopgraph("prompts")
     assert code == 0
     assert "prism/selector" in out
-    code, out, _ = hopgraph("prompts", "show", "prism/selector")
-    assert "variable {{candidates}}" in out
+    code, out, err = hopgraph("prompts", "show", "prism/selector")
+    assert "  candidates: " in out
     assert "# user" in out
+    assert "hash: " in err
     (tmp_path / "prism").mkdir()
     (tmp_path / "prism" / "analyzer.md").write_text("Split it.\n\n{{questoin}}\n")
     (tmp_path / "prism" / "answer.md").write_text("{{evidence}} {{question}}")
@@ -270,6 +289,35 @@ def test_prompts_are_listed_shown_and_checked(hopgraph, tmp_path):
     assert code == 2
     assert f"{tmp_path / 'prism' / 'analyzer.md'}:3: unknown variable {{{{questoin}}}}" in out
     assert f"{tmp_path / 'prism' / 'answer.md'}: ok" in out
+    assert "2 prompts, 1 with errors" in out
+    (tmp_path / "prism" / "analyzer.md").unlink()
+    assert "1 prompt, 0 with errors" in hopgraph("prompts", "check", str(tmp_path))[1]
+
+
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_names_of_prompts_are_never_cut(hopgraph, monkeypatch, columns):
+    from prompts.loader import prompt_names
+
+    monkeypatch.setenv("COLUMNS", columns)
+    words = hopgraph("prompts")[1].split()
+    assert not set(prompt_names()) - set(words)
+    assert columns == "40" or "multi-hop" in words  # nor is what stands beside them
+
+
+def test_a_prompt_that_is_shown_can_be_kept_as_a_file_of_one_s_own(hopgraph, tmp_path, monkeypatch):
+    from prompts.loader import FOLDER, prompt_names
+
+    for name in prompt_names():
+        path = tmp_path / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(hopgraph("prompts", "show", name)[1])
+        assert path.read_text() == (FOLDER / f"{name}.md").read_text()
+    assert hopgraph("prompts", "check", str(tmp_path))[0] == 0
+    mine = "My own, without a header. {{question}} {{evidence}}"
+    (tmp_path / "prism" / "answer.md").write_text(mine)
+    monkeypatch.setenv("HOPGRAPH_PROMPTS", str(tmp_path))
+    get_settings.cache_clear()
+    assert hopgraph("prompts", "show", "prism/answer")[1] == mine
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -376,7 +424,7 @@ def test_people_see_what_anrag_kept_and_why(hopgraph, model, contexts):
         "router complex",
         "refiner Who directed X?",
         "retriever Who directed X?",
-        "1 passages",
+        "1 passage",
         "X",
         "relevance_discriminator 0.819 relevant X",
         "generator Paris",

@@ -52,9 +52,9 @@ def test_indexing_reports_what_it_left_out(hopgraph, corpus):
     code, out, err = hopgraph("index", corpus, "--name", "x")
     assert code == 0
     assert "Index x: 3 passages" in out
-    assert "1 repeated ids" in err
+    assert "1 repeated id, the first" in err
     assert "corpus.jsonl, line 3: id a" in err
-    assert "1 empty texts" in err
+    assert "1 empty text:" in err
     assert "corpus.jsonl, line 4" in err
 
 
@@ -97,6 +97,20 @@ def test_adding_removing_and_rebuilding(hopgraph, corpus, tmp_path):
     assert "2 passages" in hopgraph("index", "--name", "x", "--rebuild")[1]
 
 
+def test_an_index_that_is_made_anew_says_what_of_the_one_before_is_gone(hopgraph, corpus, tmp_path):
+    assert "replaces" not in hopgraph("index", corpus, "--name", "x")[1]
+    assert "replaces the index of 3 passages\n" in hopgraph("index", corpus, "--name", "x")[1]
+    less = tmp_path / "less.jsonl"
+    less.write_text('{"id":"a","text":"Rewritten about zebras."}')
+    code, out, _ = hopgraph("index", less, "--name", "x")
+    assert code == 0
+    assert "replaces the index of 3 passages: 2 removed (`--add` keeps what is there)" in out
+    summary = json.loads(hopgraph("index", corpus, "--name", "x", "--json")[1])
+    assert (summary["replaces"], summary["removed"]) == (1, 0)
+    _, text, _ = hopgraph("index", "--help")
+    assert "made anew of the files, or added to with --add" in " ".join(text.split())
+
+
 def test_documents_of_several_kinds_are_indexed_together(hopgraph, corpus, tmp_path):
     pytest.importorskip("langchain_community")
     note = tmp_path / "note.txt"
@@ -104,6 +118,15 @@ def test_documents_of_several_kinds_are_indexed_together(hopgraph, corpus, tmp_p
     assert hopgraph("index", corpus, note, "--name", "x")[0] == 0
     hits = json.loads(hopgraph("search", "zebra stripes", "--index", "x", "--json")[1])["hits"]
     assert hits[0]["id"].startswith(str(note))
+
+
+@pytest.mark.parametrize("name", ["bad.jsonl", "none.jsonl", "notes.xyz"])
+def test_wrong_input_leaves_nothing_of_a_new_index(hopgraph, tmp_path, home, name):
+    (tmp_path / "bad.jsonl").write_text('{"text":"fine"}\n{oops')
+    (tmp_path / "notes.xyz").write_text("fine")
+    assert hopgraph("index", tmp_path / name, "--name", "x")[0] == 2
+    assert list((home / "indexes").iterdir()) == []
+    assert "no index named 'x'" in hopgraph("search", "q", "--index", "x")[2]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from nodes.rendering import Labels, numbered, passage_block, plain, quoted, sentence_block
+from nodes.rendering import Labels, counted, numbered, passage_block, plain, quoted, sentence_block
 from stores.passages import Passage
 
 
@@ -197,3 +197,8 @@ def test_labels_that_name_no_sentence_are_given_back(label):
 
 def test_an_empty_pool_has_no_labels():
     assert Labels([]).refs(["1.0", "1"]) == ([], ["1.0", "1"])
+
+
+def test_one_thing_is_counted_in_the_singular():
+    assert [counted(1, "passage"), counted(0, "passage")] == ["1 passage", "0 passages"]
+    assert [counted(1, "search"), counted(2000, "search")] == ["1 search", "2,000 searches"]

@@ -15,7 +15,7 @@ import pytest
 
 from inference.errors import EndpointError, InputError, StoreError
 from inference.settings import get_settings
-from stores.build import Located, add_to_index, build_index, rebuild_index, remove_from_index
+from stores.build import BATCH, Located, add_to_index, build_index, rebuild_index, remove_from_index
 from stores.index import list_indexes, open_index
 from stores.manifest import current_version, index_folder
 from stores.passages import Passage
@@ -74,9 +74,28 @@ def test_a_failed_build_leaves_the_old_index_as_it_was(encoder):
 
     with pytest.raises(InputError, match="line 4"):
         build_index("x", failing())
+    assert len(versions("x")) == 1
     assert open_index("x").hash == before
     build_index("x", passages(6))
     assert len(versions("x")) == 2  # the served one, and the one that is open here
+
+
+def test_wrong_input_keeps_the_vectors_that_an_earlier_build_has_made(encoder, monkeypatch):
+    encode = encoder.encode_passages
+
+    def stopped(texts):
+        if encoder.passages:
+            raise KeyboardInterrupt
+        return encode(texts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(encoder, "encode_passages", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            build_index("x", passages(BATCH + 1))
+    with pytest.raises(InputError):
+        build_index("x", [])
+    assert versions("x") == []
+    assert build_index("x", passages(BATCH + 1)).encoded == 1
 
 
 def test_passages_are_added_and_replaced(encoder):

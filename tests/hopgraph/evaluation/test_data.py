@@ -285,6 +285,23 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(file, content, name, d
     assert message in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("content", "name", "message", "hint"),
+    [
+        ("frage,antwort\nWer?,Er\n", "f.csv", "line 2: field 'question' is missing", "the columns are frage, antwort"),
+        ("question,answers\n,Er\n", "f.csv", "line 2: field 'question' is missing", "README.md says"),
+        ("question;answers\nWho, and when?;Er\n", "f.csv", "line 1: a single column 'question;answers'", "with commas"),
+        ("question\tanswers\nWho?\tEr\n", "f.csv", "line 1: a single column", "with commas"),
+        ("question,answers\nWho?,Er\n", "f.tsv", "line 1: a single column 'question,answers'", "with tabs"),
+    ],
+)
+def test_a_table_with_other_columns_than_it_needs_says_which_it_has(file, content, name, message, hint):
+    with pytest.raises(InputError) as caught:
+        read_questions(file(content, name))
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
 def test_files_that_can_t_be_read(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_questions(tmp_path / "nowhere.jsonl")

@@ -20,6 +20,7 @@ from hopgraph.evaluation.plan import prompt_hashes
 from hopgraph.run import make_context
 from inference.errors import InputError
 from inference.settings import get_settings
+from prompts.loader import FOLDER
 from tests.hopgraph.evaluation.conftest import LINES, NODES, comparable, results, row
 from tests.scripted import Completion, Raw
 
@@ -280,6 +281,22 @@ def test_two_sets_of_prompts_are_compared(evaluate, model, questions, tmp_path):
     found = summary["comparisons"][0]["metrics"]["em"]
     assert found["difference"] == 1.0
     assert found["p"] < 0.05
+
+
+def test_one_set_of_prompts_is_compared_with_the_built_in_one(evaluate, model, questions, tmp_path):
+    server = model(lambda request: {"answer": "Paris" if "Be terse" in request.prompt else "the city of Paris"})
+    words = ("-m", "no_retrieval", "-q", questions([row(1)]), "--overlay", tmp_path / "terse")
+    path = tmp_path / "terse" / "no_retrieval" / "answer.md"
+    path.parent.mkdir(parents=True)
+    path.write_text((FOLDER / "no_retrieval" / "answer.md").read_text())
+    code, _, err = evaluate(*words)
+    assert (code, server.requests) == (2, [])
+    assert "are those that no_retrieval has without it" in err
+    path.write_text("Be terse. {{question}}")
+    code, summary, _ = evaluate(*words)
+    assert code == 0
+    assert [variant["variant"] for variant in summary["variants"]] == ["no_retrieval", "no_retrieval terse"]
+    assert summary["comparisons"][0]["metrics"]["em"]["difference"] == 1.0
 
 
 def test_ablations_are_run_beside_the_method(evaluate, model, questions, tmp_path):

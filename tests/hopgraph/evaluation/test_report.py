@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -154,6 +155,14 @@ def test_settings_that_differ_by_a_number_make_a_chart(run, hopgraph):
     folders = [run([row(1), row(2)], "--set", f"max_iterations={n}", out=f"r{n}") for n in (1, 2, 3)]
     page = page_of(hopgraph, *folders)
     assert 'id="sweep-max_iterations"' in page
+
+
+def test_without_matplotlib_nothing_is_left_behind(run, hopgraph, monkeypatch):
+    folder = run([row(1)])
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, _, err = hopgraph("report", folder)
+    assert (code, "charts need matplotlib" in err) == (2, True)
+    assert not list(folder.glob("report*"))
 
 
 def test_what_can_t_be_reported_is_said(hopgraph, run, tmp_path):

@@ -132,7 +132,9 @@ def test_a_run_that_is_not_as_it_should_be_is_refused_in_words(model, capsys, tm
 
 def test_an_unknown_thread_or_run_is_said_so(home, capsys, tmp_path):
     assert run_app(["trace", "nowhere"]) == 2
-    assert "no thread nowhere" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no thread nowhere" in said
+    assert "one of an evaluation is in the run's folder: `hopgraph trace nowhere --run DIR`" in said
     assert run_app(["trace", "x", "--run", str(tmp_path)]) == 2
     assert "checkpoints.sqlite" in capsys.readouterr().err
     assert run_app(["trace", "../../etc/passwd"]) == 2
