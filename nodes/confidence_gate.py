@@ -29,7 +29,10 @@ def confidence_gate() -> Node:
         judged = [_judge(node, context) for node in level if node["verdict"] == "open" and node["kind"] == "query"]
         decided = [node for node in level if "decided" in node]  # by a person, to whom the gate has sent them
         steps = {step["id"]: step for step in state["trajectory"]}
-        verdicts: list[Step] = [{**steps[node["id"]], "verdict": _words(node, context)} for node in judged + decided]
+        verdicts: list[Step] = [{**steps[node["id"]], "verdict": _words(node, context)} for node in judged]
+        for node in decided:
+            answer = node["answer"] if node["verdict"] == "accepted" else steps[node["id"]]["answer"]
+            verdicts.append({**steps[node["id"]], "answer": answer, "verdict": _words(node, context)})
         tell_verdicts(runtime, verdicts[: len(judged)])
         return {"tree": judged, "trajectory": verdicts}
 

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from nodes.rendering import plain
 from nodes.state import SubQuestion
 
-__all__ = ["build_dag", "fill_references", "in_wave"]
+__all__ = ["build_dag", "fill_references", "in_wave", "literal", "references"]
 
 _REFERENCE = re.compile(r"(?<![\w&#])#(\d{1,3})\b")
+_LITERAL = "＃"
+"""Stands for the number sign of a number that is no reference, as long as references are looked for."""
 UNKNOWN = "(unknown)"
 
 
@@ -22,17 +24,22 @@ def build_dag(
     A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. Where one
     is 0 and all make sense counted from 0, they are. A cycle is cut at the earliest sub-question of it, which then does
     without the answers that need its own. What looks like a reference but stands in the user's question (a number on a
-    shirt) is none.
+    shirt) is none, and has another number sign until it is rewritten.
 
     Args:
         rows: Text and dependencies, by number from 1, of each sub-question.
         question: The user's question.
         most: Further ones are left out.
     """
-    literal = set(_REFERENCE.findall(question))
+    own = set(_REFERENCE.findall(question))
     numbers = {old: new for new, old in enumerate([n for n, (text, _) in enumerate(rows, 1) if plain(text)][:most], 1)}
-    texts = {old: plain(rows[old - 1][0]) for old in numbers}
-    named = {old: [int(ref) for ref in _REFERENCE.findall(text) if ref not in literal] for old, text in texts.items()}
+    texts = {
+        old: _REFERENCE.sub(
+            lambda match: f"{_LITERAL}{match[1]}" if match[1] in own else match[0], plain(rows[old - 1][0])
+        )
+        for old in numbers
+    }
+    named = {old: map(int, _REFERENCE.findall(text)) for old, text in texts.items()}
     wanted = {old: list(dict.fromkeys([*rows[old - 1][1], *named[old]])) for old in numbers}
     plan, problems = [], []
     if left_out := sum(bool(plain(text)) for text, _ in rows) - len(numbers):
@@ -50,12 +57,11 @@ def build_dag(
             meant[ref] = to
 
         def renumber(match: re.Match[str], meant: Mapping[int, int] = meant) -> str:
-            to = meant.get(int(match[1]))
-            return match[0] if to is None or match[1] in literal else (f"#{to}" if to else "")
+            to = meant[int(match[1])]
+            return f"#{to}" if to else ""
 
         depends_on = list(dict.fromkeys(to for to in meant.values() if to))
-        references = sorted({meant[ref] for ref in named[old]} - {0})
-        plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, texts[old])), depends_on, references))
+        plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, texts[old])), depends_on))
     return _waves(_acyclic(plan, problems)), problems
 
 
@@ -68,12 +74,11 @@ def _from_zero(wanted: Mapping[int, Sequence[int]]) -> bool:
     return any(ref == 0 for ref, _ in refs) and all(0 < ref + 1 < old for ref, old in refs)
 
 
-def _sub_question(number: int, question: str, depends_on: list[int], references: list[int]) -> SubQuestion:
+def _sub_question(number: int, question: str, depends_on: list[int]) -> SubQuestion:
     return SubQuestion(
         number=number,
         question=question,
         depends_on=depends_on,
-        references=references,
         rewritten="",
         pairs=[],
         answer="",
@@ -93,12 +98,7 @@ def _acyclic(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
             problems.append(f"a cycle was cut: sub-question {number} does without {', '.join(map(str, cut))}")
             text = _replaced(item, dict.fromkeys(cut, ""))
             kept = [ref for ref in item["depends_on"] if ref not in cut]
-            items[number] = {
-                **item,
-                "question": plain(text),
-                "depends_on": kept,
-                "references": [ref for ref in item["references"] if ref in kept],
-            }
+            items[number] = {**item, "question": plain(text), "depends_on": kept}
     return list(items.values())
 
 
@@ -130,16 +130,21 @@ def in_wave(plan: Sequence[SubQuestion], wave: int) -> list[SubQuestion]:
     return [item for item in plan if item["wave"] == wave]
 
 
+def references(item: SubQuestion) -> set[int]:
+    """The sub-questions whose answers have a place of their own in the text, `#1`, `#2`, ..."""
+    return {int(ref) for ref in _REFERENCE.findall(item["question"])} & set(item["depends_on"])
+
+
 def fill_references(item: SubQuestion, answers: Mapping[int, str]) -> str:
-    """The text with answers in the places of `#1`, `#2`, ... that are references."""
-    return _replaced(item, {ref: answers.get(ref) or UNKNOWN for ref in item["references"]})
+    """The text with answers in the places of its references."""
+    return literal(_replaced(item, {ref: answers.get(ref) or UNKNOWN for ref in references(item)}))
+
+
+def literal(text: str) -> str:
+    """A text with the number signs that the user's question has, too."""
+    return text.replace(_LITERAL, "#")
 
 
 def _replaced(item: SubQuestion, texts: Mapping[int, str]) -> str:
     """The text with others in the places of those references."""
-
-    def text(match: re.Match[str]) -> str:
-        ref = int(match[1])
-        return texts[ref] if ref in texts and ref in item["references"] else match[0]
-
-    return _REFERENCE.sub(text, item["question"])
+    return _REFERENCE.sub(lambda match: texts.get(int(match[1]), match[0]), item["question"])

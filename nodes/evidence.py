@@ -27,8 +27,9 @@ def _labels(rows: object) -> object:
     """Labels as they were given: single ones of another form are rejected later, one by one."""
     if not isinstance(rows, list):
         return rows
-    labels = [str(row) if type(row) is int else row for row in rows]  # not 2.10, which JSON takes for 2.1
-    if labels and not any(isinstance(label, str) and is_label(label) for label in labels):
+    # Of numbers only whole ones: JSON takes 2.10 for 2.1.
+    labels = [row if isinstance(row, str) else str(row) if type(row) is int else f"{row} (no text)" for row in rows]
+    if labels and not any(is_label(label) for label in labels):
         raise ValueError("none of them is a label such as 2.0")
     return labels
 
@@ -99,7 +100,7 @@ async def choose_sentences(
         return Chosen(None, pool, asked.problem, asked.calls, asked.truncated)
     shown = Labels(pool[: len(pool) - asked.truncated]) if whole_pool else labels
     refs, rejected = shown.refs(asked.value.evidence)
-    problem = f"rejected, not in the pool: {', '.join(rejected[:10])}" if rejected else ""
+    problem = f"rejected, not in the pool: {', '.join(label[:40] for label in rejected[:10])}" if rejected else ""
     return Chosen(refs, pool, problem, asked.calls, asked.truncated)
 
 

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from nodes.context import CompactContext
-from nodes.dag import build_dag
+from nodes.dag import build_dag, literal
 from nodes.model import ask_model
 from nodes.rendering import quoted
 from nodes.state import CompactState, Node
@@ -60,7 +60,7 @@ def question_decomposer(prompt: str) -> Node:
             "decomposer",
             question=question,
             answer="\n".join(
-                f"{item['number']}. {item['question']}"
+                f"{item['number']}. {literal(item['question'])}"
                 + (f"  (needs {', '.join(map(str, item['depends_on']))})" if item["depends_on"] else "")
                 for item in plan
             ),

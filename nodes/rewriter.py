@@ -11,7 +11,7 @@ from inference.checkpoints import open_rewriter
 from inference.rewriter import find_answer, rewrite_with_answers
 from inference.settings import get_settings
 from nodes.context import CompactContext
-from nodes.dag import fill_references, in_wave
+from nodes.dag import fill_references, in_wave, literal, references
 from nodes.deadlines import within_deadlines
 from nodes.rendering import plain
 from nodes.state import CompactState, Node, SubQuestion
@@ -36,9 +36,11 @@ def rewriter() -> Node:
         wave = in_wave(state["plan"], state["wave"])
         answers = {item["number"]: item["answer"] for item in state["plan"]}
         if "extractor" in context.ablate:
-            texts = [item["question"] for item in wave]
+            texts = [literal(item["question"]) for item in wave]
         elif "rewriter" in context.ablate:
-            texts = [" ".join([i["question"], *filter(None, (answers[n] for n in i["depends_on"]))]) for i in wave]
+            texts = [
+                " ".join([literal(i["question"]), *filter(None, (answers[n] for n in i["depends_on"]))]) for i in wave
+            ]
         else:
             async with within_deadlines(runtime):
                 texts = await asyncio.to_thread(_rewrite, wave, answers)
@@ -48,8 +50,8 @@ def rewriter() -> Node:
                 f"root/{item['number']}",
                 "decompose",
                 "rewriter",
-                question=item["question"],
-                answer=by_number[item["number"]] if by_number[item["number"]] != item["question"] else "",
+                question=literal(item["question"]),
+                answer=by_number[item["number"]] if by_number[item["number"]] != literal(item["question"]) else "",
             )
             for item in wave
         ]
@@ -62,7 +64,7 @@ def rewriter() -> Node:
 def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:
     """Sub-questions with the answers that they need and do not name, by our rewriter or the settings' checkpoint."""
     texts = [fill_references(item, answers) for item in wave]
-    missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in item["references"]] for item in wave]
+    missing = [[answers[n] for n in item["depends_on"] if answers[n] and n not in references(item)] for item in wave]
     folder = get_settings().rewriter
     if not folder:
         return [_put_in(text, names) for text, names in zip(texts, missing, strict=True)]

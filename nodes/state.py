@@ -360,8 +360,6 @@ class SubQuestion(TypedDict):
     """As the decomposition has it."""
     depends_on: list[int]
     """Whose answers it needs."""
-    references: list[int]
-    """Those of them that have a place of their own in the text, `#1`; a number sign of the user's question is none."""
     rewritten: str
     """With those answers put in: what is searched for, and what the extractor reads."""
     pairs: list[PairRef]

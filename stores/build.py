@@ -152,32 +152,31 @@ def _build(
         new = folder / "versions" / version
         new.mkdir(parents=True)
         (new / "in_use").touch()
-        records = Records(new / "passages.sqlite", writable=True)
-        kept = KeptVectors(folder / "vectors.sqlite")
-        with contextlib.closing(records), contextlib.closing(kept):
+        with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
             _collect(records, passages, None if base == "nothing" else old, remove, result, tell)
             if base == "nothing" and old is not None:
                 _compare(old, records, result)
-            dimension = _encode(records, kept, encoder, result, tell)
-            url = get_settings().chroma_url or ""
-            manifest = Manifest(
-                name=name,
-                version=version,
-                created=made.isoformat(timespec="seconds"),
-                passages=records.count,
-                articles=records.articles(),
-                corpus_hash=records.hash(),
-                encoder=encoder.id,
-                dimension=dimension,
-                tokenizer=SPARSE,
-                chroma_url=url,
-                libraries=_libraries(),
-            )
-            _write_halves(new, records, kept, encoder, manifest, tell)
-            manifest.files.update(file_sizes(new, ["passages.sqlite", "sparse"]))
-            manifest.write(new)
-            set_current(folder, version)
-            kept.keep_only(vector_key(encoder.id, searchable(p)) for chunk in records.chunks() for p in chunk)
+            with contextlib.closing(KeptVectors(folder / "vectors.sqlite")) as kept:
+                dimension = _encode(records, kept, encoder, result, tell)
+                url = get_settings().chroma_url or ""
+                manifest = Manifest(
+                    name=name,
+                    version=version,
+                    created=made.isoformat(timespec="seconds"),
+                    passages=records.count,
+                    articles=records.articles(),
+                    corpus_hash=records.hash(),
+                    encoder=encoder.id,
+                    dimension=dimension,
+                    tokenizer=SPARSE,
+                    chroma_url=url,
+                    libraries=_libraries(),
+                )
+                _write_halves(new, records, kept, encoder, manifest, tell)
+                manifest.files.update(file_sizes(new, ["passages.sqlite", "sparse"]))
+                manifest.write(new)
+                set_current(folder, version)
+                kept.keep_only(vector_key(encoder.id, searchable(p)) for chunk in records.chunks() for p in chunk)
         _prune(folder, new)
     result.manifest = manifest
     result.size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
@@ -259,7 +258,7 @@ def _keep(before: Records, records: Records, given: set[str], remove: set[str], 
 def _compare(old: Path, records: Records, result: Built) -> None:
     """Count what a new index does away with; nothing of a damaged one, which is built anew to mend it."""
     with contextlib.suppress(StoreError), contextlib.closing(Records(old / "passages.sqlite")) as before:
-        stay = sum(len(records.named([passage.id for passage in chunk])) for chunk in before.chunks())
+        stay = sum(len(records.named(ids)) for ids in before.ids())
         result.replaces, result.removed = before.count, before.count - stay
 
 
@@ -318,7 +317,6 @@ def _write_halves(
 @contextlib.contextmanager
 def _builder(folder: Path, name: str) -> Iterator[None]:
     """Be the only process that builds this index. Wrong input leaves nothing: the same command can't go on with it."""
-    new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("a+", encoding="utf-8") as lock:
@@ -326,10 +324,11 @@ def _builder(folder: Path, name: str) -> Iterator[None]:
             try:
                 yield
             except InputError:
-                if new:
+                old = current_version(folder)
+                if old is None and not (folder / "vectors.sqlite").exists():
                     shutil.rmtree(folder, ignore_errors=True)
                 else:
-                    _prune(folder, current_version(folder))
+                    _prune(folder, old)
                 raise
     except (OSError, sqlite3.Error) as error:
         raise StoreError(

@@ -85,6 +85,12 @@ class Records:
         """Those of the ids that passages were cut from."""
         return {str(row[0]) for row in self._select("DISTINCT source", "source", ids)}
 
+    def ids(self) -> Iterator[list[str]]:
+        """All ids in row order, some hundred at a time."""
+        for start in range(0, self.count, _CHUNK):
+            rows = range(start, min(start + _CHUNK, self.count))
+            yield [str(found) for (found,) in self._select("id", "row", rows)]
+
     def titles(self) -> set[str]:
         """All titles that passages have."""
         return {str(title) for (title,) in self._all("SELECT DISTINCT title FROM passages")}

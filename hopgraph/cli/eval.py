@@ -94,7 +94,7 @@ def evaluate(
         )
         folder = RunFolder(resume)
         with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
-            variants = asyncio.run(_resume(folder, quiet=as_json))
+            variants = asyncio.run(_resume(folder, again=_again(folder, judge), quiet=as_json))
     else:
         chosen, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
         asked = _questions(questions, dataset, limit, seed)
@@ -103,7 +103,8 @@ def evaluate(
         about |= {"suite": suite} if suite else {}
         about |= _simulated(perfect, wrong, seed)
         with _agents(about, asked, None if contexts else index):
-            variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, quiet=as_json))
+            again = _again(folder, judge)
+            variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, again=again, quiet=as_json))
     if judge:
         with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
             asyncio.run(_judge(folder))
@@ -119,7 +120,7 @@ def evaluate(
         from nodes.rendering import counted
 
         _note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
-        _note(f"  `hopgraph eval --resume {folder.path}` tries them again and nothing else")
+        _note(f"  {_again(folder, judge)} tries them again and nothing else")
         raise typer.Exit(3)
 
 
@@ -190,6 +191,11 @@ def _agents(about: dict[str, Any], questions: list[Question], index: str | None)
         yield
 
 
+def _again(folder: RunFolder, judge: bool) -> str:
+    """The command that goes on with a run."""
+    return f"`hopgraph eval --resume {folder.path}{' --judge' if judge else ''}`"
+
+
 async def _run(
     folder: RunFolder,
     variants: list[Variant],
@@ -197,6 +203,7 @@ async def _run(
     about: dict[str, Any],
     *,
     contexts: bool,
+    again: str,
     quiet: bool,
 ) -> list[Variant]:
     from hopgraph.evaluation import runner
@@ -209,11 +216,11 @@ async def _run(
     if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
         names = ", ".join(repr(name) for name in lost[:3])
         _note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
-    await _work(folder, variants, questions, quiet=quiet)
+    await _work(folder, variants, questions, again=again, quiet=quiet)
     return variants
 
 
-async def _resume(folder: RunFolder, *, quiet: bool) -> list[Variant]:
+async def _resume(folder: RunFolder, *, again: str, quiet: bool) -> list[Variant]:
     from hopgraph.evaluation import plan, runner
 
     about = folder.about()
@@ -228,21 +235,22 @@ async def _resume(folder: RunFolder, *, quiet: bool) -> list[Variant]:
         if about["versions"] != (now := plan.versions()):
             changed = [name for name in now if about["versions"].get(name) != now[name]]
             _note(f"other versions than when the run started: {', '.join(changed)}")
-    await _work(folder, variants, questions, quiet=quiet)
+    await _work(folder, variants, questions, again=again, quiet=quiet)
     return variants
 
 
-async def _work(folder: RunFolder, variants: list[Variant], questions: list[Question], *, quiet: bool) -> None:
+async def _work(
+    folder: RunFolder, variants: list[Variant], questions: list[Question], *, again: str, quiet: bool
+) -> None:
     from hopgraph.evaluation import runner
 
     with folder.locked():
-        todo = runner.unfinished(folder, variants, questions)
+        todo = runner.unfinished(folder, variants, questions, drop=True)
         if not todo:
             return
         done = folder.records()
-        goes_on = f"`hopgraph eval --resume {folder.path}` goes on"
-        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {goes_on}")
-        with stoppable(goes_on), _progress(todo, done, quiet=quiet) as show:
+        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {again} goes on")
+        with stoppable(f"{again} goes on"), _progress(todo, done, quiet=quiet) as show:
             await runner.run_jobs(folder, todo, show)
 
 

@@ -42,13 +42,12 @@ def not_in(index: str, questions: Sequence[Question], by: str) -> list[str]:
     from stores.index import open_index
 
     opened = open_index(index)
-    if by == "ids":
-        ids = list(dict.fromkeys(key for question in questions for key in question.gold_ids))
-        known = opened.known(ids)
-        return [key for key in ids if key not in known]
-    known = {normalise_title(title) for title in opened.titles()}
-    titles = dict.fromkeys(title for question in questions for title in question.gold_titles)
-    return [title for title in titles if normalise_title(title) not in known]
+    known = [as_known(question, by) for question in questions]
+    ids = list(dict.fromkeys(key for question in known for key in question.gold_ids))
+    titles = dict.fromkeys(title for question in known if not question.gold_ids for title in question.gold_titles)
+    there = opened.known(ids)
+    there |= {normalise_title(title) for title in opened.titles()} if titles else set()
+    return [key for key in ids if key not in there] + [t for t in titles if normalise_title(t) not in there]
 
 
 def as_known(question: Question, by: str) -> Question:

@@ -327,7 +327,11 @@ def _missing(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
     if not question.gold_ids:
         titles = dict.fromkeys(question.gold_titles)
         return [plain(title) for title in titles if normalise_title(title) not in found]
-    return [_title(key, known) for key in dict.fromkeys(question.gold_ids) if key not in found]
+    called: dict[str, str] = {}
+    if len(question.gold_ids) == len(question.gold_titles):
+        called = dict(zip(question.gold_ids, question.gold_titles, strict=True))
+    missing = [key for key in dict.fromkeys(question.gold_ids) if key not in found]
+    return [plain(called.get(key, "")) or _title(key, known) for key in missing]
 
 
 def _title(key: str, known: Mapping[str, Passage | None]) -> str:

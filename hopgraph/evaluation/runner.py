@@ -188,8 +188,16 @@ def start(
     folder.create({**text, "versions": versions(), "identity": found}, list(questions))
 
 
-def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question]) -> list[Job]:
-    """What is still to be done, question by question; failures that were not the question's are dropped and done again.
+def unfinished(
+    folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question], *, drop: bool = False
+) -> list[Job]:
+    """What is still to be done, question by question; failures that were not the question's are done again.
+
+    Args:
+        folder: The run's folder.
+        variants: What is run.
+        questions: What is asked.
+        drop: Take the results of what is done again out of `results.jsonl`, since it begins now.
 
     Raises:
         StoreError: `results.jsonl` is damaged, or has results of another run.
@@ -207,7 +215,10 @@ def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequen
         done.add(key)
         return True
 
-    folder.results.keep(wanted)
+    if drop:
+        folder.results.keep(wanted)
+    else:
+        deque(filter(wanted, folder.results), maxlen=0)
     pairs = [(variant, question) for question in questions for variant in variants]
     jobs = [Job(variant, question, number) for number, (variant, question) in enumerate(pairs)]
     return [job for job in jobs if (job.variant.name, job.question.id) not in done]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nodes.dag import literal
 from nodes.rendering import plain
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def _waves(plan: Sequence[SubQuestion]) -> dict[str, Any]:
 def _subquestion(row: SubQuestion) -> dict[str, Any]:
     return {
         "number": row["number"],
-        "question": plain(row["question"]),
-        "rewritten": plain(row["rewritten"]) if row["rewritten"] not in ("", row["question"]) else "",
+        "question": plain(literal(row["question"])),
+        "rewritten": plain(row["rewritten"]) if row["rewritten"] not in ("", literal(row["question"])) else "",
         "needs": row["depends_on"],
         "answer": plain(row["answer"]),
         "probability": row["probability"],

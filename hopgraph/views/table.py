@@ -11,6 +11,7 @@ from rich.text import Text
 from hopgraph.evaluation.plan import ORACLE
 from hopgraph.evaluation.scoring import Group, Pair, Summary, Variant
 from hopgraph.evaluation.statistics import Estimate
+from nodes.rendering import counted
 
 __all__ = ["COUNTS", "SHARES", "counts_of", "print_summary"]
 
@@ -144,7 +145,8 @@ def _notes(variants: Sequence[Variant]) -> list[str]:
             causes = ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items()))
             lines.append(f"{name}: failed questions count as wrong; causes: {causes}")
         if variant["unjudged"]:
-            lines.append(f"{name}: {variant['unjudged']} answers are not judged yet; `--resume DIR --judge` goes on")
+            left = counted(variant["unjudged"], "answer")
+            lines.append(f"{name}: {left} still to be judged; `--resume DIR --judge` goes on")
         if variant["truncated"]:
             lines.append(f"{name}: in {variant['truncated']} questions passages were left out to fit a prompt")
         if variant["fallbacks"]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nodes.dag import build_dag, fill_references, in_wave
+from nodes.dag import build_dag, fill_references, in_wave, literal, references
 
 QUESTION = "Where was the director of Alpha born?"
 
@@ -16,7 +16,7 @@ def dag(*rows, question=QUESTION, most=8):
 
 
 def shape(plan):
-    return [(item["question"], item["depends_on"], item["wave"]) for item in plan]
+    return [(literal(item["question"]), item["depends_on"], item["wave"]) for item in plan]
 
 
 def test_independent_sub_questions_share_a_wave_and_dependent_ones_follow():
@@ -114,8 +114,15 @@ def test_nor_is_it_one_where_its_number_is_that_of_a_sub_question_that_is_needed
     hit = "Where was the director of the #1 hit Alpha born?"
     rows = ("Who?", []), ("Who?", []), ("Did #2 know the one of the #1 hit?", [1])
     plan, _ = dag(*rows, question=hit)
-    assert (plan[2]["depends_on"], plan[2]["references"]) == ([1, 2], [2])
+    assert (plan[2]["depends_on"], references(plan[2])) == ([1, 2], {2})
     assert fill_references(plan[2], {1: "Ann", 2: "Bob"}) == "Did Bob know the one of the #1 hit?"
+    plan, _ = dag(("Who?", []), ("Did #0 sing the #1 hit?", [0]), question=hit)  # counted from 0
+    assert fill_references(plan[1], {1: "Ann"}) == "Did Ann sing the #1 hit?"
+
+
+def test_a_reference_that_a_person_writes_into_a_sub_question_is_one():
+    plan, _ = dag(("Who?", []), ("Where was she born?", [1]))
+    assert fill_references({**plan[1], "question": "Where was #1 born?"}, {1: "Ann"}) == "Where was Ann born?"
 
 
 def test_a_cut_takes_only_references_out_of_the_text():
@@ -145,11 +152,11 @@ def test_any_graph_comes_out_acyclic_with_dependencies_in_earlier_waves(seed):
     assert set(waves.values()) == set(range(1, max(waves.values()) + 1))
     for item in plan:
         assert all(waves[ref] < item["wave"] for ref in item["depends_on"])
-        assert set(item["references"]) <= set(item["depends_on"])
+        assert references(item) <= set(item["depends_on"])
 
 
 def test_answers_take_the_places_of_their_references():
     plan, _ = dag(("Who?", []), ("What?", []), ("Did #2 know #1, and #1 #2?", []))
     assert fill_references(plan[2], {1: "Ann", 2: "Bob"}) == "Did Bob know Ann, and Ann Bob?"
     assert fill_references(plan[2], {1: "", 2: r"\1"}) == r"Did \1 know (unknown), and (unknown) \1?"
-    assert plan[2]["references"] == [1, 2]
+    assert references(plan[2]) == {1, 2}

@@ -98,6 +98,24 @@ def test_wrong_input_keeps_the_vectors_that_an_earlier_build_has_made(encoder, m
     assert build_index("x", passages(BATCH + 1)).encoded == 1
 
 
+def test_a_wrong_setting_costs_no_vectors(encoder, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_CHROMA_URL", "localhost:8100")
+    get_settings.cache_clear()
+    with pytest.raises(InputError, match="HOPGRAPH_CHROMA_URL"):
+        build_index("x", passages(10))
+    monkeypatch.delenv("HOPGRAPH_CHROMA_URL")
+    get_settings.cache_clear()
+    assert build_index("x", passages(10)).encoded == 0
+
+
+def test_a_damaged_index_is_mended_by_building_it_anew(encoder):
+    build_index("x", passages(10))
+    with closing(sqlite3.connect(current_version(index_folder("x")) / "passages.sqlite")) as database, database:
+        database.execute("UPDATE passages SET sentences = '[' WHERE row = 2")
+    built = build_index("x", passages(8))
+    assert (built.replaces, built.removed) == (10, 2)
+
+
 def test_passages_are_added_and_replaced(encoder):
     build_index("x", passages(10))
     encoder.passages = 0

@@ -91,6 +91,17 @@ def test_what_is_gold_and_what_is_missing_on_the_page_is_what_was_scored(hopgrap
         assert (shown["gold"], shown["missing"]) == ([], ["American Idol", "Other"])
 
 
+def test_missing_gold_has_its_title_even_if_the_index_has_only_parts_of_it(hopgraph, model, questions, home, tmp_path):
+    long = "Ann Lee was born in Paris. " + "She liked to walk along the river in the evening. " * 60
+    build_index("small", [Passage("film", "X", "X is a film."), Passage("lee", "Ann Lee", long)])
+    model(lambda request: {"answer": "Paris"})
+    asked = {"gold_ids": ["film", "lee", "gone"], "gold_titles": ["X", "Ann Lee", "Gone"], "question": "X is a film?"}
+    words = ("-m", "standard_rag", "-q", questions([row(1, **asked)]), "--index", "small", "--set", "top_k=1")
+    assert hopgraph("eval", *words, "--out", tmp_path / "run")[0] == 0
+    data = data_of(page_of(hopgraph, tmp_path / "run"))
+    assert data["trajectories"]["q1"]["0"]["missing"] == ["Ann Lee", "Gone"]
+
+
 def test_gold_among_a_question_s_own_passages_is_marked_by_passage(run, hopgraph):
     contexts = [{"title": "X", "text": f"Number {word} of X."} for word in ("one", "two", "three")]
     folder = run([row(1, contexts=contexts, gold_titles=["X", "X"], gold_contexts=[1, 2])])
