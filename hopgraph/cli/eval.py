@@ -257,7 +257,7 @@ async def _work(
 async def _judge(folder: RunFolder) -> None:
     from hopgraph.evaluation.judge import judge_answers
 
-    with folder.locked(), stoppable(f"`hopgraph eval --resume {folder.path} --judge` goes on"):
+    with folder.locked(), stoppable(f"{_again(folder, judge=True)} goes on"):
         await judge_answers(folder)
 
 
