@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 from heapq import heappop, heappush
 from itertools import count
 
-__all__ = ["Slots", "turn"]
+__all__ = ["Slots", "on_waiting", "turn"]
 
 turn: ContextVar[int] = ContextVar("turn", default=0)
 """Whose turn a task is: of those that wait for a slot the lowest goes first, and of equals the first that came.
@@ -15,6 +16,9 @@ turn: ContextVar[int] = ContextVar("turn", default=0)
 Whoever runs many questions sets it to a question's number: what was begun is ended before more is begun, so that
 results come early.
 """
+
+on_waiting: ContextVar[Callable[[], None] | None] = ContextVar("on_waiting", default=None)
+"""Called whenever a task asks for a slot: until its reply is there, it does not need this process."""
 
 
 class Slots:
@@ -30,6 +34,8 @@ class Slots:
         self._arrival = count()
 
     async def __aenter__(self) -> None:
+        if (waits := on_waiting.get()) is not None:
+            waits()
         if self._free:
             self._free -= 1
             return

@@ -25,7 +25,7 @@ from nodes.tracers import traced_searches
 from stores.given import rank_given
 from stores.passages import Passage
 
-__all__ = ["Found", "in_search_thread", "search", "search_call"]
+__all__ = ["Found", "in_search_thread", "search", "search_call", "search_threads"]
 
 Result = TypeVar("Result")
 _Ranked = list[list[tuple[str, float, str]]]
@@ -131,9 +131,13 @@ async def _rank_given(
 
 async def in_search_thread(call: Callable[[], Result]) -> Result:
     """Do a search in one of the threads for that: what is short must not queue behind what keeps a core busy."""
+    return await asyncio.get_running_loop().run_in_executor(_threads(search_threads()), call)
+
+
+def search_threads() -> int:
+    """How many searches are made at the same time."""
     # A server's work is not this machine's: there, more may be asked for at the same time than there are cores.
-    threads = _THREADS_FOR_SERVERS if get_settings().embed_url or get_settings().chroma_url else usable_cores()
-    return await asyncio.get_running_loop().run_in_executor(_threads(threads), call)
+    return _THREADS_FOR_SERVERS if get_settings().embed_url or get_settings().chroma_url else usable_cores()
 
 
 @lru_cache(maxsize=2)

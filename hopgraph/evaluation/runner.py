@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.settings import get_settings
-from inference.slots import turn
+from inference.slots import on_waiting, turn
+from nodes.search import search_threads
 from nodes.state import RunError
 
 if TYPE_CHECKING:
@@ -298,13 +299,21 @@ class _Runner:
         self._append = append
         self._on_result = on_result
         self._failed_in_a_row = 0
+        # All at once would each wait for all others' first searches, and the endpoint for the first of them.
+        self._beginning = asyncio.Semaphore(search_threads() + 1)
 
     async def work(self, queue: deque[Job]) -> None:
         """Take one question after the other, the oldest first."""
         while queue:
-            job = queue.popleft()
-            turn.set(job.number)
-            result = await self._answer(job)
+            with ExitStack() as until_first_call:
+                await self._beginning.acquire()
+                until_first_call.callback(self._beginning.release)
+                on_waiting.set(until_first_call.close)
+                if not queue:
+                    break
+                job = queue.popleft()
+                turn.set(job.number)
+                result = await self._answer(job)
             line = await asyncio.to_thread(self._score, job, result)
             self._append(line)
             if self._on_result is not None:

@@ -18,8 +18,10 @@ import pytest
 from hopgraph.evaluation import runner
 from hopgraph.evaluation.plan import prompt_hashes
 from hopgraph.run import make_context
+from inference.endpoint import Endpoint
 from inference.errors import InputError
 from inference.settings import get_settings
+from nodes.search import search_threads
 from prompts.loader import FOLDER
 from tests.hopgraph.evaluation.conftest import LINES, NODES, comparable, results, row
 from tests.scripted import Completion, Raw
@@ -561,6 +563,29 @@ def test_what_was_begun_is_ended_before_more_is_begun(evaluate, model, questions
     # Twice as many questions as calls: while one is answered, another may search.
     assert max(sum(first <= at < last for first, last in spans) for at in range(len(order))) <= 2
     assert server.most_in_flight == 1
+
+
+def test_the_endpoint_does_not_wait_until_all_questions_have_begun(evaluate, model, questions, monkeypatch):
+    begun, calling, together = set(), set(), []
+    ask, complete = runner.ask, Endpoint.complete
+
+    async def asking(*args, thread, **options):
+        begun.add(thread)
+        together.append(len(begun - calling))
+        return await ask(*args, thread=thread, **options)
+
+    async def completing(self, messages, *, request_id, **options):
+        calling.add(request_id.partition(".")[0])
+        return await complete(self, messages, request_id=request_id, **options)
+
+    monkeypatch.setattr(runner, "ask", asking)
+    monkeypatch.setattr(Endpoint, "complete", completing)
+    model(play)
+    code, *_ = evaluate("-m", "prism", "-q", questions([row(n) for n in range(1, 31)]), "--contexts")
+    assert code == 0
+    assert begun == calling
+    assert len(begun) == 30
+    assert max(together) <= search_threads() + 1
 
 
 def test_a_judge_says_which_answers_are_right(evaluate, hopgraph, model, questions, tmp_path, monkeypatch):
