@@ -4,10 +4,11 @@
     python benchmarks/overhead.py DATA/2wikimultihopqa/questions.jsonl.gz --dataset 2wikimultihopqa --index 2wiki
 
 Perfect agents in another process answer at once. Each method's questions are run twice in turn, with checkpoints in
-SQLite as `hopgraph ask` and `eval` write them, and with none. CPU time is that of this process with all its threads;
-what the searches take (encoding the query, Chroma, BM25), measured by their threads' own clocks, is in a column of its
-own and not in the others. `KiB` is the growth of the checkpoint file a question, `a call` that of the shortest and the
-longest third of the questions divided by their calls: equal numbers mean that it grows with the calls.
+SQLite as `hopgraph ask` and `eval` write them, and with none. CPU time is that of this process with all its threads.
+What searches take (encoding the query, Chroma with the threads that it has of its own, BM25) is in a column of its own
+and not in the others: the same searches are made again, one after another. `KiB` is the growth of the checkpoint file
+a question, `a call` that of the shortest and the longest third of the questions divided by their calls: equal numbers
+mean that it grows with the calls.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from serving import ReplyTimes, cpu_seconds, serving
 
+from hopgraph import loop
 from hopgraph.evaluation.data import Question, read_questions, sample
 from hopgraph.methods import METHODS, load
 from hopgraph.run import ask, make_context, new_thread
@@ -61,16 +63,17 @@ def main(
         for name in method.split(",") if method else METHODS:
             context = make_context(name, {"index": index} if index else {})
             try:
-                asyncio.run(kept(context, asked[:2]))
-                asyncio.run(not_kept(context, asked[:2]))
+                loop.run(kept(context, asked[:2]))
+                loop.run(not_kept(context, asked[:2]))
                 with searches() as searching:
-                    rows, spent = asyncio.run(kept(context, asked))
-                    with_checkpoints = spent - sum(searching)
-                    count, search = len(searching), sum(searching)
+                    rows, with_checkpoints = loop.run(kept(context, asked))
+                count, search = len(searching), made_again(searching)
+                with_checkpoints -= search
                 with searches() as searching:
                     started = cpu_seconds()
-                    asyncio.run(not_kept(context, asked))
-                    without = cpu_seconds() - started - sum(searching)
+                    loop.run(not_kept(context, asked))
+                    without = cpu_seconds() - started
+                without -= made_again(searching)
             except HopgraphError as error:
                 print(f"{name:<14} not measured: {error.message}")
                 continue
@@ -103,12 +106,12 @@ async def kept(context: Context, questions: Sequence[Question]) -> tuple[list[di
             threads = [new_thread(context) for _ in questions]
             pending = asyncio.Semaphore(TOGETHER)
 
-            async def run(question: Question, thread: str) -> Any:
+            async def one(question: Question, thread: str) -> Any:
                 async with pending:
                     return await ask(question.question, context, saver, thread=thread)
 
             started = cpu_seconds()
-            results = await asyncio.gather(*map(run, questions, threads))
+            results = await asyncio.gather(*map(one, questions, threads))
             spent = cpu_seconds() - started
             database = saver.conn  # type: ignore[attr-defined]
             pages = sum(size for (size,) in database.execute("SELECT pgsize FROM dbstat"))
@@ -135,34 +138,40 @@ async def not_kept(context: Context, questions: Sequence[Question]) -> None:
     graph = load(context.method)
     pending = asyncio.Semaphore(TOGETHER)
 
-    async def run(question: Question) -> None:
+    async def one(question: Question) -> None:
         async with pending:
             await graph.ainvoke({"question": question.question}, context=context)
 
-    await asyncio.gather(*map(run, questions))
+    await asyncio.gather(*map(one, questions))
 
 
 @contextmanager
-def searches() -> Iterator[list[float]]:
-    """CPU seconds of each search while the context lasts, of passages or of pairs."""
-    spent: list[float] = []
+def searches() -> Iterator[list[Callable[[], Any]]]:
+    """The searches that are made while the context lasts, of passages or of pairs, to be made again."""
+    made: list[Callable[[], Any]] = []
 
-    def timed(search: Callable[..., Any]) -> Callable[..., Any]:
-        def timing(*args: Any, **options: Any) -> Any:
-            started = time.thread_time()
-            found = search(*args, **options)
-            spent.append(time.thread_time() - started)
-            return found
+    def noted(search: Callable[..., Any]) -> Callable[..., Any]:
+        def searching(*args: Any, **options: Any) -> Any:
+            made.append(partial(search, *args, **options))
+            return search(*args, **options)
 
-        return timing
+        return searching
 
     passages, pairs = Index.search_many, Pairs.search_many
-    Index.search_many = timed(passages)  # type: ignore[method-assign]
-    Pairs.search_many = timed(pairs)  # type: ignore[method-assign]
+    Index.search_many = noted(passages)  # type: ignore[method-assign]
+    Pairs.search_many = noted(pairs)  # type: ignore[method-assign]
     try:
-        yield spent
+        yield made
     finally:
         Index.search_many, Pairs.search_many = passages, pairs  # type: ignore[method-assign]
+
+
+def made_again(calls: Sequence[Callable[[], Any]]) -> float:
+    """CPU seconds that they take one after another."""
+    started = cpu_seconds()
+    for call in calls:
+        call()
+    return cpu_seconds() - started
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ divided by ours; the goal is that of `saturation.py`.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 import time
@@ -23,6 +22,7 @@ from saturation import LEAST
 from sending import recording, send_again
 from serving import ReplyTimes, cpu_seconds, forget, serving
 
+from hopgraph import loop
 from hopgraph.evaluation.data import read_questions, sample
 from hopgraph.reading import read_index
 from hopgraph.run import make_context
@@ -57,14 +57,14 @@ def main(
         build_index(NAME, taken)
         context = make_context("compactrag_reader", {"index": NAME, **({"max_tokens": max_tokens} if url else {})})
         assert isinstance(context, ReaderContext)
-        asyncio.run(read_index(context, limit=2))
+        loop.run(read_index(context, limit=2))
         forget(url)
         with recording() as sent:
             started, cpu = time.perf_counter(), cpu_seconds()
-            made = asyncio.run(read_index(context))
+            made = loop.run(read_index(context))
             seconds, cpu = time.perf_counter() - started, cpu_seconds() - cpu
         forget(url)
-        bare = asyncio.run(send_again(address, sent, slots)) / seconds
+        bare = loop.run(send_again(address, sent, slots)) / seconds
     print(f"{'passages':>9}{'calls':>7}{'pairs':>7}{'failed':>8}{'CPU s':>8}{'ours s':>8}{'a second':>10}{'bare':>7}")
     count = made.now["passages"]
     rate = count / seconds

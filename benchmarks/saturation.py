@@ -20,7 +20,6 @@ a run of two questions. CompactRAG takes part if the index has a knowledge base 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 import time
@@ -32,6 +31,7 @@ import typer
 from sending import by_question, depths, recording, send_again, send_in_lock_step
 from serving import ReplyTimes, cpu_seconds, forget, serving
 
+from hopgraph import loop
 from hopgraph.evaluation import plan, runner
 from hopgraph.evaluation.data import Question, read_questions, sample
 from hopgraph.evaluation.folder import RunFolder
@@ -78,9 +78,9 @@ def main(
                 print(f"{name:<14} not measured: {error.message}")
                 continue
             forget(url)
-            bare = asyncio.run(send_again(address, sent, slots)) / row["seconds"]
+            bare = loop.run(send_again(address, sent, slots)) / row["seconds"]
             forget(url)
-            lock_step = asyncio.run(send_in_lock_step(address, sent, slots)) / row["seconds"]
+            lock_step = loop.run(send_in_lock_step(address, sent, slots)) / row["seconds"]
             chain = max(max(depths(rows, lambda row: 1).values()) for rows in by_question(sent))
             line = f"{name:<14}{len(sent):>7,}{chain:>7.0f}{row['cpu']:>8.1f}{row['seconds']:>8.1f}"
             line += f"{bare:>7.2f}{lock_step:>11.2f}"
@@ -112,7 +112,7 @@ def evaluate(method: str, questions: Sequence[Question], dataset: str, values: d
             await runner.run_jobs(folder, todo)
             return time.perf_counter() - started, cpu_seconds() - cpu
 
-        seconds, cpu = asyncio.run(run())
+        seconds, cpu = loop.run(run())
         lines: list[dict[str, Any]] = list(folder.results)
     if any((line.get("error") or {}).get("kind") in runner.RETRIED for line in lines):
         raise SystemExit(f"{method}: calls failed: {next(line['error'] for line in lines if line.get('error'))}")

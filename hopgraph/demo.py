@@ -6,7 +6,6 @@ model that the settings name.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hopgraph import loop
 from hopgraph.methods import METHODS
 from hopgraph.results import Result
 from hopgraph.run import ask, make_context, new_thread
@@ -46,7 +46,7 @@ def main() -> None:
     console.print(Text(f"Gold answer: {' / '.join(question['answers'])}", style="dim"))
     results = []
     for method in METHODS:
-        result = asyncio.run(_ask(method, question["question"]))
+        result = loop.run(_ask(method, question["question"]))
         print_result(result, INDEX, console)
         results.append(result)
     console.print(_table(results, question["answers"][0]))
@@ -89,7 +89,7 @@ def read_pairs() -> None:
     _index()
     gold = dict.fromkeys(key for row in sorted(_questions(), key=_comes_first) for key in row["gold_ids"])
     context = make_context("compactrag_reader", {"index": INDEX, **READER})
-    made = asyncio.run(read_index(cast(ReaderContext, context), ids=list(gold)[:MOST_READ], anew=True))
+    made = loop.run(read_index(cast(ReaderContext, context), ids=list(gold)[:MOST_READ], anew=True))
     export_pairs(INDEX, PAIRS)
     print_report(made)
 

@@ -64,10 +64,10 @@ async def open_checkpoints(place: str | None = None) -> AsyncIterator[BaseCheckp
 
 @asynccontextmanager
 async def _sqlite(path: Path) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    from stores.saver import OneThreadSaver
+    from stores.saver import LoopSaver
 
     try:
-        saver = await OneThreadSaver.opened(path)
+        saver = await LoopSaver.opened(path)
     except OSError as error:
         raise StoreError(f"checkpoints in {path}: {error}", hint="is the folder writable?") from None
     except sqlite3.Error as error:
@@ -133,7 +133,7 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
 
     Ids of checkpoints are in the order of time, so that the latest one of a thread says when it was last worked on.
     """
-    from stores.saver import OneThreadSaver
+    from stores.saver import LoopSaver
 
     newest = (
         "SELECT thread_id, metadata FROM checkpoints JOIN (SELECT thread_id AS kept, MAX(checkpoint_id) AS latest "
@@ -141,7 +141,7 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
         "ON thread_id = kept AND checkpoint_id = latest WHERE checkpoint_ns = '' ORDER BY latest DESC"
     )
     count = "SELECT COUNT(DISTINCT thread_id) AS threads FROM checkpoints"
-    if isinstance(saver, OneThreadSaver):
+    if isinstance(saver, LoopSaver):
         try:
             found = await saver.hop(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
             rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,9 @@ from inference.settings import get_settings
 __all__ = ["Exemplar", "ExemplarStep", "choose_exemplars", "load_exemplars", "read_exemplars"]
 
 Action = Literal["Retrieve", "Answer"]
+
+# Many questions begin together; one of them encodes the exemplars for all.
+_encoding = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +69,17 @@ def choose_exemplars(
     if how == "none" or count < 1:
         return []
     exemplars = load_exemplars()
+    rows = list(range(len(exemplars)))
     if how == "complexity":
         nearest = min({exemplar.hops for exemplar in exemplars}, key=lambda there: (abs(there - hops), there))
-        exemplars = tuple(exemplar for exemplar in exemplars if exemplar.hops == nearest)
-    if len(exemplars) == 1:
-        return list(exemplars)
+        rows = [row for row in rows if exemplars[row].hops == nearest]
+    if len(rows) == 1:
+        return [exemplars[rows[0]]]
     encoder = get_encoder()
-    vectors = _vectors(encoder.id, tuple(exemplar.question for exemplar in exemplars))
-    scores = vectors @ encoder.encode_queries([question])[0]
-    return [exemplars[i] for i in np.argsort(-scores, kind="stable")[:count]]
+    with _encoding:
+        vectors = _vectors(encoder.id, tuple(exemplar.question for exemplar in exemplars))
+    scores = vectors[rows] @ encoder.encode_queries([question])[0]
+    return [exemplars[rows[i]] for i in np.argsort(-scores, kind="stable")[:count]]
 
 
 def load_exemplars() -> tuple[Exemplar, ...]:
@@ -99,7 +105,7 @@ def _bundled() -> tuple[Exemplar, ...]:
     return tuple(read_exemplars(source.read_text("utf-8"), str(source)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _vectors(encoder: str, questions: tuple[str, ...]) -> Vectors:
     """Vectors of exemplar questions; `encoder` is part of the key, as an edited file's questions are."""
     return get_encoder().encode_queries(questions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hopgraph import loop
 from hopgraph.cli.stopping import resumable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def ask(
     if cache:
         use_cache()
     values = settings_of(settings or [], index=index)
-    _finish(*asyncio.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
+    _finish(*loop.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
 
 
 def resume(
@@ -65,7 +65,7 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Go on with a question that was cut off, or waits for a decision; one that has ended is shown, not run again."""
-    _finish(*asyncio.run(_resume(thread, decision or [], answer, _shown(stream, as_json))), as_json)
+    _finish(*loop.run(_resume(thread, decision or [], answer, _shown(stream, as_json))), as_json)
 
 
 async def _ask(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hopgraph import loop
 from hopgraph.cli.ask import AsJson, settings_of, use_cache
 from hopgraph.cli.stopping import stoppable
 from hopgraph.evaluation.suites import SUITES
@@ -94,7 +95,7 @@ def evaluate(
         )
         folder = RunFolder(resume)
         with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
-            variants = asyncio.run(_resume(folder, again=_again(folder, judge), quiet=as_json))
+            variants = loop.run(_resume(folder, again=_again(folder, judge), quiet=as_json))
     else:
         chosen, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
         asked = _questions(questions, dataset, limit, seed)
@@ -104,10 +105,10 @@ def evaluate(
         about |= _simulated(perfect, wrong, seed)
         with _agents(about, asked, None if contexts else index):
             again = _again(folder, judge)
-            variants = asyncio.run(_run(folder, chosen, asked, about, contexts=contexts, again=again, quiet=as_json))
+            variants = loop.run(_run(folder, chosen, asked, about, contexts=contexts, again=again, quiet=as_json))
     if judge:
         with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
-            asyncio.run(_judge(folder))
+            loop.run(_judge(folder))
     summary = _summary(folder, variants, prices)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hopgraph import loop
 from hopgraph.cli.ask import settings_of
 from hopgraph.cli.stopping import stoppable
 
@@ -77,7 +77,7 @@ def read(
     else:
         values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
         with _reader(perfect, dataset, index):
-            made = asyncio.run(_read(values, ids, limit, retry_failed, anew))
+            made = loop.run(_read(values, ids, limit, retry_failed, anew))
     if as_json:
         print(json.dumps(asdict(made), ensure_ascii=False))
     else:

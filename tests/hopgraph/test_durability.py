@@ -225,7 +225,7 @@ async def test_a_read_only_checkpoint_file_is_a_clear_error(model, home):
     model(play)
     async with open_checkpoints() as saver:
         await ask(QUESTION, make_context("prism", {}), saver, thread="t", contexts=CONTEXTS)
-        saver.conn.execute("PRAGMA query_only=ON")  # type: ignore[attr-defined]
+        saver._at_once.conn.execute("PRAGMA query_only=ON")  # type: ignore[attr-defined]
         with pytest.raises(StoreError, match=r"checkpoints\.sqlite: .*readonly") as caught:
             await ask(QUESTION, make_context("prism", {}), saver, thread="u", contexts=CONTEXTS)
         assert "writable" in caught.value.hint

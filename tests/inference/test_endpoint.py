@@ -1,4 +1,4 @@
-"""The endpoint against a real HTTP server: what it sends, makes of replies and says, and when it tries again."""
+"""The endpoint against a real HTTP server: what it sends and says, when it tries again, and what a server can."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from email.utils import formatdate
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,59 +15,19 @@ import pytest
 from langsmith._internal._serde import dumps_json
 
 import inference.endpoint
-import inference.http
 from inference.chat import Message, Reply, Schema
 from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, StoreError
 from inference.settings import Settings, get_settings
 from inference.slots import turn
-from inference.structured import field_logprobs
 from stores.responses import open_responses
-from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel, completion
+from tests.inference.conftest import ASK, KEY, NOTHING_LISTENS, ask, endpoint, failure, in_turn
+from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel
 
-ASK = [Message("system", "Be brief."), Message("user", 'Who? {"a": 1} {{b}} \\g<0>')]
 SCHEMA = Schema("prism__selector", {"type": "object", "properties": {"answer": {"type": "string"}}})
-NOTHING_LISTENS = "http://127.0.0.1:9/v1"
 SGLANG = {"id": MODEL, "object": "model", "owned_by": "sglang", "max_model_len": 6000}
-KEY = "sk-very-secret-123"
 
-Serve = Callable[..., ScriptedModel]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    with ExitStack() as stack:
-
-        def start(script: Any, **options: Any) -> ScriptedModel:
-            return stack.enter_context(ScriptedModel(script, **options).running())
-
-        yield start
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference.endpoint, "FIRST_BACKOFF", 0.01)
-
-
-def endpoint(server: ScriptedModel | str, model: str = MODEL, **settings: Any) -> Endpoint:
-    url = server if isinstance(server, str) else server.url
-    return Endpoint(url, model, Settings(**{"llm_retries": 0, "llm_timeout": 5.0, **settings}))
-
-
-async def ask(server: ScriptedModel | str, **settings: Any) -> Reply:
-    return await endpoint(server, **settings).complete(ASK, request_id="t.prism.selector.1")
-
-
-async def failure(server: ScriptedModel | str, **settings: Any) -> EndpointError:
-    with pytest.raises(EndpointError) as caught:
-        await ask(server, **settings)
-    return caught.value
-
-
-def in_turn(*replies: Any) -> Callable[[Request], Any]:
-    """A script that gives the replies one after another, the last one for ever."""
-    rest = list(replies)
-    return lambda _: rest.pop(0) if len(rest) > 1 else rest[0]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 # What is sent
@@ -206,162 +163,7 @@ def test_a_url_that_is_none_is_refused(url):
         endpoint(url)
 
 
-async def test_proxies_of_the_environment_are_not_used_on_this_machine(serve, monkeypatch):
-    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "OPENAI_PROXY"):
-        monkeypatch.setenv(name, NOTHING_LISTENS)
-    assert (await ask(serve(lambda _: "x"))).text == "x"
-
-
-# What comes back
-
-
-async def test_a_reply_has_text_usage_model_and_times(serve):
-    before = time.time()
-    reply = await ask(serve(lambda _: Completion("four words are here", delay=0.05)))
-    assert (reply.text, reply.model, reply.finish_reason, reply.cached) == ("four words are here", MODEL, "stop", False)
-    assert (reply.prompt_tokens, reply.completion_tokens) == (7, 5)
-    assert before <= reply.started <= time.time()
-    assert 0.05 <= reply.seconds < 5
-    assert reply.tokens == ()
-
-
-async def test_prompt_tokens_from_the_prefix_cache_are_counted(serve):
-    usage = {
-        "prompt_tokens": 9,
-        "completion_tokens": 2,
-        "total_tokens": 11,
-        "prompt_tokens_details": {"cached_tokens": 8},
-    }
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "x"}}
-    body = {"id": "c", "object": "chat.completion", "model": "m-2", "choices": [choice], "usage": usage}
-    reply = await ask(serve(lambda _: Raw(body=json.dumps(body))))
-    assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens, reply.model) == (9, 2, 8, "m-2")
-
-
-async def test_a_reply_without_usage_or_finish_reason_counts_as_zero_tokens(serve):
-    body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}]}
-    reply = await ask(serve(lambda _: Raw(body=json.dumps(body))))
-    assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.finish_reason) == ("x", 0, 0, "")
-
-
-async def test_tokens_come_with_their_bytes_and_log_probabilities(serve):
-    tokens = [('{"answer": "', -0.5), (b"\xf0\x9f", -1.5), (b"\x99\x82", -0.25), ('"}', -0.125)]
-    server = serve(lambda _: Completion('{"answer": "🙂"}', tokens=tokens))
-    reply = await endpoint(server).complete(ASK, request_id="i", top_logprobs=0)
-    assert [(token.text, token.logprob) for token in reply.tokens] == [
-        (text if isinstance(text, bytes) else text.encode(), logprob) for text, logprob in tokens
-    ]
-    assert [token.logprob for token in field_logprobs(reply.text, reply.tokens, ["answer"])] == [-1.5, -0.25]
-
-
-async def test_alternatives_come_by_their_text(serve):
-    top = [{"token": "Yes", "bytes": [89, 101, 115], "logprob": -0.1}, {"token": " No", "bytes": None, "logprob": -2.5}]
-    row = {"token": "Yes", "bytes": None, "logprob": -0.1, "top_logprobs": top}
-    choice = {"index": 0, "logprobs": {"content": [row]}, "message": {"role": "assistant", "content": "Yes"}}
-    server = serve(lambda _: Raw(body=json.dumps({"choices": [choice]})))
-    (token,) = (await ask(server)).tokens
-    assert token == (b"Yes", -0.1, {"Yes": -0.1, " No": -2.5})
-
-
-@pytest.mark.parametrize(
-    "logprobs",
-    [
-        None,
-        {},
-        {"content": None},
-        {"content": [{"token": "a", "logprob": None}]},
-        {"content": ["a"]},
-        {"content": [{}]},
-    ],
-)
-async def test_log_probabilities_that_cannot_be_read_do_not_cost_the_reply(serve, logprobs):
-    choice = {"index": 0, "logprobs": logprobs, "message": {"role": "assistant", "content": "a"}}
-    reply = await ask(serve(lambda _: Raw(body=json.dumps({"choices": [choice]}))))
-    assert (reply.text, reply.tokens) == ("a", ())
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ('<think>I guess {"answer": "no"}</think>\n\n{"answer": "x"}', '{"answer": "x"}'),
-        ("\n<think>\n\n</think>\n\nx", "x"),
-        ('The template opened the block. {"answer": "no"}\n</think>\n{"answer": "x"}', '{"answer": "x"}'),
-        ("<think>cut off in the middle", ""),
-        ('{"answer": "what <think> and </think> mean"}', '{"answer": "what <think> and </think> mean"}'),
-        ('```json\n{"answer": "</think>"}\n```', '```json\n{"answer": "</think>"}\n```'),
-        ("I think <think> is a tag", "I think <think> is a tag"),
-    ],
-)
-async def test_the_reasoning_of_thinking_models_is_no_part_of_the_text(serve, content, text):
-    reply = await ask(serve(lambda _: Completion(content)))
-    assert reply.text == text
-
-
-@pytest.mark.parametrize(("logprob", "read"), [(0.004, 0.0), (-1e308, -10_000.0)])
-async def test_log_probabilities_that_are_rounded_or_of_the_impossible_are_kept_in_bounds(serve, logprob, read):
-    server = serve(lambda r: Completion("yes", tokens=[("yes", logprob)]))
-    reply = await endpoint(server).complete(ASK, request_id="x", top_logprobs=0)
-    assert [token.logprob for token in reply.tokens] == [read]
-
-
-@pytest.mark.parametrize("logprob", [float("nan"), float("inf"), 1e308, 3.0])
-async def test_a_log_probability_that_can_be_none_makes_all_of_them_worth_nothing(serve, logprob):
-    server = serve(lambda r: Completion("yes no", tokens=[("yes", -0.5), (" no", logprob)]))
-    assert (await endpoint(server).complete(ASK, request_id="x", top_logprobs=0)).tokens == ()
-
-
-@pytest.mark.parametrize("count", [2**70, -5])
-async def test_counts_and_names_that_no_server_can_mean_are_not_kept(serve, count):
-    body = completion(Request("", {"messages": []}, {}, 0.0), "yes")
-    body["usage"] = {"prompt_tokens": count, "completion_tokens": 1, "total_tokens": 1}
-    body["model"] = "m" * 100_000
-    reply = await ask(serve(lambda r: Raw(body=json.dumps(body))))
-    assert (reply.prompt_tokens, reply.completion_tokens) == (0, 1)
-    assert len(reply.model) == 200
-
-
-async def test_reasoning_in_a_field_of_its_own_is_kept_out_of_text_and_confidence(serve):
-    reasoning = [('{"answer": "', -7.0), ("Rome", -7.0), ('"}', -7.0), ("</think>", -7.0)]
-    tokens = [*reasoning, ('{"answer": "', -0.1), ("Rome", -0.5), ('"}', -0.1)]
-    server = serve(lambda _: Completion('{"answer": "Rome"}', tokens=tokens, reasoning='{"answer": "Rome"}'))
-    reply = await endpoint(server).complete(ASK, request_id="i", top_logprobs=0)
-    assert reply.text == '{"answer": "Rome"}'
-    assert [token.logprob for token in field_logprobs(reply.text, reply.tokens, ["answer"])] == [-0.5]
-
-
-async def test_an_empty_reply_is_an_empty_text(serve):
-    assert (await ask(serve(lambda _: Completion(None)))).text == ""
-
-
-async def test_a_cut_reply_keeps_its_text_and_says_so(serve):
-    server = serve(lambda _: Completion('{"answer": "Par', finish_reason="length"))
-    reply = await endpoint(server).complete(ASK, request_id="i", schema=SCHEMA)
-    assert (reply.text, reply.finish_reason) == ('{"answer": "Par', "length")
-
-
-async def test_halves_of_surrogate_pairs_in_a_reply_are_replaced(serve):
-    body = '{"choices": [{"index": 0, "message": {"role": "assistant", "content": "a\\ud800b"}}]}'
-    assert (await ask(serve(lambda _: Raw(body=body)))).text == "a\ufffdb"
-
-
 # Trying again
-
-
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504])
-async def test_what_may_pass_is_tried_again(serve, status):
-    server = serve(in_turn(Raw(status, "{}"), Raw(status, "{}"), "fine"))
-    assert (await ask(server, llm_retries=2)).text == "fine"
-    assert [request.id for request in server.requests] == ["t.prism.selector.1"] * 3
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_what_will_not_pass_is_not_tried_again(serve, status):
-    server = serve(lambda _: Raw(status, '{"error": {"message": "no"}}'))
-    error = await failure(server, llm_retries=5)
-    assert len(server.requests) == 1
-    assert error.message == f"{server.url} refused the request with status {status}: no"
-    assert error.kind == "endpoint"
-    assert error.hint
 
 
 async def test_tries_are_bounded(serve):
@@ -369,57 +171,6 @@ async def test_tries_are_bounded(serve):
     error = await failure(server, llm_retries=3)
     assert len(server.requests) == 4
     assert error.message == f"{server.url} refused the request with status 503: loading"
-
-
-async def test_a_slow_server_is_given_up_after_the_time_out_and_tried_again(serve):
-    server = serve(in_turn(Completion("late", delay=4), "in time"))
-    assert (await ask(server, llm_retries=1, llm_timeout=1)).text == "in time"
-    error = await failure(serve(lambda _: Completion("late", delay=2)), llm_retries=1, llm_timeout=0.2)
-    assert "did not answer within 0.2 s" in error.message
-    assert "HOPGRAPH_LLM_TIMEOUT" in error.hint
-
-
-async def test_a_server_that_sends_a_byte_now_and_then_does_not_go_on_for_ever(serve):
-    server = serve(lambda _: Raw(body=" " * 60, drip=0.2))
-    started = time.monotonic()
-    assert "did not answer within 0.4 s" in (await failure(server, llm_timeout=0.4)).message
-    assert time.monotonic() - started < 6
-
-
-async def test_the_pause_that_a_server_asks_for_is_kept(serve):
-    server = serve(in_turn(Raw(429, "{}", headers={"Retry-After": "0.4"}), "fine"))
-    await ask(server, llm_retries=1)
-    first, second = server.requests
-    assert 0.4 <= second.started - first.started < 20
-
-
-async def test_the_pause_may_be_given_as_a_date(serve):
-    arrived = threading.Event()
-
-    def script(_: Request) -> Raw:
-        arrived.set()
-        return Raw(503, "{}", headers={"Retry-After": formatdate(time.time() + 4, usegmt=True)})
-
-    server = serve(script)
-    asking = asyncio.create_task(ask(server, llm_retries=1))
-    assert await asyncio.to_thread(arrived.wait, 10)
-    await asyncio.sleep(0.5)  # without the date the second request comes after 0.02 s at most
-    assert len(server.requests) == 1
-    assert not asking.done()
-    asking.cancel()
-
-
-@pytest.mark.parametrize("pause", ["soon", "-5", "nan-ish", ""])
-async def test_a_pause_that_makes_no_sense_is_ignored(serve, pause):
-    server = serve(in_turn(Raw(503, "{}", headers={"Retry-After": pause}), "fine"))
-    assert (await ask(server, llm_retries=1)).text == "fine"
-
-
-async def test_pauses_are_bounded_whatever_the_server_asks_for(serve, monkeypatch):
-    monkeypatch.setattr(inference.endpoint, "MAX_BACKOFF", 0.1)
-    for pause in ("86400", "inf", "nan"):
-        server = serve(in_turn(Raw(503, "{}", headers={"Retry-After": pause}), "fine"))
-        assert (await asyncio.wait_for(ask(server, llm_retries=1), 2)).text == "fine"
 
 
 async def test_pauses_grow(serve, monkeypatch):
@@ -465,18 +216,6 @@ async def test_an_error_of_starting_the_server_again_is_shown_as_it_is():
         await broken.complete(ASK, request_id="i")
 
 
-async def test_any_number_of_cancelled_calls_leaves_the_endpoint_usable(serve):
-    one = endpoint(serve(lambda _: Completion("x", delay=0.003)), llm_concurrency=1)
-    await one.complete(ASK, request_id="warm")
-    for number in range(60):
-        call = asyncio.create_task(one.complete(ASK, request_id="x"))
-        await asyncio.sleep(number % 12 / 1000)
-        call.cancel()
-        with suppress(asyncio.CancelledError):
-            await call
-    assert (await asyncio.wait_for(one.complete(ASK, request_id="x"), 60)).text == "x"
-
-
 async def test_a_cancelled_call_is_cancelled_and_frees_its_slot(serve):
     server = serve(lambda request: Completion("x", delay=5 if len(server.requests) == 1 else 0))
     one = endpoint(server, llm_concurrency=1)
@@ -485,39 +224,7 @@ async def test_a_cancelled_call_is_cancelled_and_frees_its_slot(serve):
     assert (await one.complete(ASK, request_id="next")).text == "x"
 
 
-# Replies that are none
-
-
-def body(choices: Any) -> Raw:
-    return Raw(body=json.dumps({"id": "c", "object": "chat.completion", "choices": choices}))
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Raw(body="<html><body>Please log in</body></html>", content_type="text/html"),
-        Raw(body="<html><body>Please log in</body></html>"),
-        Raw(body="", content_type="text/plain"),
-        Raw(body='{"choices": [{"mess'),
-        Raw(body='{"result": "ok"}'),
-        Raw(body="[]"),
-        Raw(body="null"),
-        Raw(body='{"error": {"message": "out of memory"}}'),
-        body([]),
-        body(None),
-        body("text"),
-        body([{"index": 0, "message": None}]),
-        body([{"index": 0}]),
-    ],
-    ids=lambda reply: reply.body[:40] or "empty",
-)
-async def test_a_reply_that_is_no_completion_names_the_url_and_is_not_tried_again(serve, reply):
-    server = serve(lambda _: reply)
-    error = await failure(server, llm_retries=3)
-    assert error.message.startswith(f"{server.url} answered with something that is not a chat completion: ")
-    assert "check HOPGRAPH_LLM_URL" in error.hint
-    assert len(server.requests) == 1
-    assert "<html>" not in error.message
+# What a server says when it refuses
 
 
 async def test_messages_of_a_server_are_shortened_and_lose_their_markup(serve):
@@ -600,24 +307,6 @@ async def test_no_password_reaches_a_tracer_that_writes_out_what_a_call_was_give
     for text in (dumps_json(Given(secret)).decode(), repr(Given(secret))):
         assert "hunter" not in text
         assert "***@127.0.0.1" in text
-
-
-async def test_passwords_kept_for_other_programs_are_not_sent(serve, tmp_path, monkeypatch):
-    (tmp_path / "netrc").write_text("default login me password hunter2\n")
-    (tmp_path / "netrc").chmod(0o600)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    server = serve(in_turn("fine"))
-    monkeypatch.setattr(inference.http, "_HERE", ())  # as if it were another machine's
-    assert (await endpoint(server, llm_api_key=KEY).complete(ASK, request_id="i")).text == "fine"
-    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-async def test_a_server_elsewhere_is_asked_through_the_proxy_that_the_environment_names(serve, monkeypatch):
-    proxy = serve(in_turn("fine"))
-    monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
-    monkeypatch.setenv("no_proxy", "")
-    reply = await endpoint("http://model.invalid/v1").complete(ASK, request_id="i")
-    assert reply.text == "fine"
 
 
 def files(folder: Path) -> list[Path]:

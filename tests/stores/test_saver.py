@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 import zlib
+from contextlib import ExitStack
 from typing import TypedDict
 
 import pytest
@@ -72,28 +72,84 @@ async def test_a_damaged_packed_checkpoint_is_a_clear_error(home):
             await saver.aget_tuple(CONFIG)
 
 
-async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home):
+@pytest.fixture
+def writing(home):
+    """Another process that writes to the file: from the call until the one of what it gives."""
+    with ExitStack() as stack:
+
+        def begin():
+            connection = sqlite3.connect(home / "checkpoints.sqlite", isolation_level=None)
+            stack.callback(connection.close)
+            connection.execute("BEGIN IMMEDIATE")
+            return lambda: connection.execute("ROLLBACK")
+
+        yield begin
+
+
+async def test_what_has_to_wait_for_another_process_holds_up_nothing_else_and_is_written_in_order(home, writing):
+    async with open_checkpoints() as saver:
+        first = await saver.aput(CONFIG, checkpoint([0]), {}, {})
+        end = writing()
+        puts = [asyncio.create_task(saver.aput(CONFIG, checkpoint([number]), {}, {})) for number in range(1, 6)]
+        for _ in range(20):
+            await asyncio.sleep(0.005)  # the event loop goes on
+        assert not any(put.done() for put in puts)
+        end()
+        configs = await asyncio.gather(*puts)
+        for number, config in enumerate([first, *configs]):
+            found = await saver.aget_tuple(config)
+            assert found is not None
+            assert found.checkpoint["channel_values"] == {"rows": [number]}
+        rows = [row.checkpoint["channel_values"]["rows"] async for row in saver.alist(CONFIG)]
+        assert sorted(rows) == [[0], [1], [2], [3], [4], [5]]
+
+
+async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home, writing):
     """A finished model call must be kept, though the run is stopped that very moment."""
-    busy, go_on = threading.Event(), threading.Event()
     async with open_checkpoints() as saver:
-
-        def hold():
-            busy.set()
-            go_on.wait(30)
-
-        holding = asyncio.create_task(saver.hop(hold))  # type: ignore[attr-defined]
-        await asyncio.to_thread(busy.wait, 30)
-        writing = asyncio.create_task(saver.aput(CONFIG, checkpoint([1]), {}, {}))
-        await asyncio.sleep(0)
-        writing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await writing
-        go_on.set()
-        await holding
+        await saver.aget_tuple(CONFIG)
+        end = writing()
+        puts = [asyncio.create_task(saver.aput(CONFIG, checkpoint([number]), {}, {})) for number in range(3)]
+        await asyncio.sleep(0.05)
+        for put in puts:
+            put.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await put
+        end()
     async with open_checkpoints() as saver:
-        found = await saver.aget_tuple(CONFIG)
-    assert found is not None
-    assert found.checkpoint["channel_values"] == {"rows": [1]}
+        rows = [row.checkpoint["channel_values"]["rows"] async for row in saver.alist(CONFIG)]
+    assert sorted(rows) == [[0], [1], [2]]
+
+
+async def test_an_error_of_what_waited_reaches_who_waits_for_it_and_nobody_else(home, writing):
+    async with open_checkpoints() as saver:
+        await saver.aget_tuple(CONFIG)
+        end = writing()
+        puts = [
+            asyncio.create_task(saver.aput(CONFIG, checkpoint(value), {}, {}))
+            for value in ([1], object(), [2], object())
+        ]
+        await asyncio.sleep(0.05)
+        end()
+        first, wrong, third, wrong_too = await asyncio.gather(*puts, return_exceptions=True)
+        assert isinstance(first, dict)
+        assert isinstance(third, dict)
+        assert isinstance(wrong, Exception)
+        assert isinstance(wrong_too, Exception)
+        assert len([row async for row in saver.alist(CONFIG)]) == 2
+
+
+async def test_the_log_does_not_grow_with_what_is_written(home, monkeypatch):
+    monkeypatch.setattr(stores.saver, "_CALLS_A_MOVE", 10)
+    log = home / "checkpoints.sqlite-wal"
+    async with open_checkpoints() as saver:
+        sizes = []
+        for number in range(400):
+            values = {"rows": [str(number) * 5, *range(300)]}
+            config = await saver.aput(CONFIG, empty_checkpoint() | {"channel_values": values}, {}, {})
+            await saver.aput_writes(config, [("rows", number)], "task")
+            sizes.append(log.stat().st_size)
+    assert max(sizes) < 2 * max(sizes[:40])  # it would be ten times that
 
 
 async def test_a_run_stopped_between_a_node_and_the_choice_of_the_next_goes_on_from_the_node(home):
