@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 import urllib.request
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ def start_llama(
     return server, server.listening_address
 
 
+@lru_cache(maxsize=1)
 def usable_cores() -> int:
     """Cores this process may use, by affinity and by a container's quota; 16 at most."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
