@@ -67,7 +67,7 @@ lint: dev
 	$(BIN)/mypy
 
 # The tables of benchmarks/README.md.
-benchmarks: setup
+benchmarks: dev
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/all.py $(DATA)
 
 # Each trains a part anew, in an environment of its own because of torch; minutes on a CPU, the extractor longer.

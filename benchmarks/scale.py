@@ -6,9 +6,8 @@
 The passages are the index's own as far as they go. Beyond, they are made up: each has the title of one passage with a
 number, and sentences of two; its vector is the mean of theirs with some noise. Vectors are at hand and nothing is
 encoded. Each size is a process of its own, for its memory. `bm25s` and `Chroma` are those libraries alone on the same
-files, asked for as many candidates as the fusion is given. With `rank_bm25`, `langchain-classic` and
-`langchain-community` installed, LangChain's EnsembleRetriever over rank_bm25 and Chroma is measured, too, up to 100,000
-passages.
+files, asked for as many candidates as the fusion is given. In a development environment (`make dev`) LangChain's
+EnsembleRetriever over rank_bm25 and Chroma is measured, too, up to 100,000 passages.
 """
 
 from __future__ import annotations

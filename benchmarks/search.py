@@ -1,6 +1,6 @@
 """Speed of indexing and searching, beside LangChain's EnsembleRetriever over rank_bm25 and Chroma, in the same run.
 
-    pip install rank_bm25 langchain-classic langchain-community
+    pip install 'hopgraph[dev]'
     python benchmarks/search.py DATA/hotpotqa [--queries 300]
 
 The folder has `corpus.jsonl.gz` and `questions.jsonl.gz`. Queries are encoded beforehand: what is timed is searching.
@@ -94,10 +94,12 @@ def _langchain(index: Index, questions: list[str], vectors: Vectors) -> float:
 
     class Encoded(Embeddings):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return get_encoder().encode_passages(texts).tolist()
+            found: list[list[float]] = get_encoder().encode_passages(texts).tolist()
+            return found
 
         def embed_query(self, text: str) -> list[float]:
-            return known[text]
+            found: list[float] = known[text]
+            return found
 
     folder = index_folder(NAME)
     records = Records(folder / "versions" / index.manifest.version / "passages.sqlite")

@@ -51,10 +51,12 @@ def main(
         for _ in range(rounds + 1):  # the first one finds the disk cold
             for name, words in {**COMMANDS, f"hopgraph ask, standard_rag, {index}": ask}.items():
                 started = time.perf_counter()
-                subprocess.run(
-                    [sys.executable, *words], env={**os.environ, **settings}, check=True, stdout=subprocess.DEVNULL
+                made = subprocess.run(
+                    [sys.executable, *words], env={**os.environ, **settings}, capture_output=True, text=True
                 )
                 spent.setdefault(name, []).append(time.perf_counter() - started)
+                if made.returncode:
+                    raise SystemExit(f"{name} failed: {made.stderr}")
     medians = {name: statistics.median(times[1:]) for name, times in spent.items()}
     print(f"{'':<40}{'ms':>8}{'x python':>10}")
     for name, seconds in medians.items():
