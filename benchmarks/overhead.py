@@ -6,9 +6,9 @@
 Perfect agents in another process answer at once. Each method's questions are run twice in turn, with checkpoints in
 SQLite as `hopgraph ask` and `eval` write them, and with none. CPU time is that of this process with all its threads.
 What searches take (encoding the query, Chroma with the threads that it has of its own, BM25) is in a column of its own
-and not in the others: the same searches are made again, one after another. `KiB` is the growth of the checkpoint file
-a question, `a call` that of the shortest and the longest third of the questions divided by their calls: equal numbers
-mean that it grows with the calls.
+and not in the others: the same searches are made again, one after another, with stems known by then. `KiB` is the
+growth of the checkpoint file a question, `a call` that of the shortest and the longest third of the questions divided
+by their calls: equal numbers mean that it grows with the calls.
 """
 
 from __future__ import annotations

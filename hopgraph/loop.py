@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -14,4 +15,10 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
     """As `asyncio.run`."""
     import uvloop
 
-    return uvloop.run(main)
+    try:
+        return uvloop.run(main)
+    except KeyboardInterrupt:
+        # A second ctrl-C closes the loop while its threads are still at work; uvloop's own says so with a traceback.
+        shown = threading.excepthook
+        threading.excepthook = lambda end: None if str(end.exc_value) == "Event loop is closed" else shown(end)
+        raise

@@ -6,10 +6,9 @@ import asyncio
 import functools
 import sqlite3
 import zlib
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,8 +31,8 @@ _WORTH_PACKING = 512
 """Bytes."""
 _LONGEST = 1_000_000_000
 """Bytes that something packed may unpack to."""
-_CALLS_A_MOVE = 256
-"""Calls after which what they wrote is moved from SQLite's log to the file: about every 4 MB, as SQLite itself does."""
+_WRITES_A_MOVE = 256
+"""Writes after which they are moved from SQLite's log to the file: about every 4 MB, as SQLite itself does."""
 
 
 class PackingSerializer(JsonPlusSerializer):
@@ -72,20 +71,20 @@ class PackingSerializer(JsonPlusSerializer):
 
 
 class LoopSaver(SqliteSaver):
-    """Checkpoints in a SQLite file. Open one a file and process, by `opened`; close it with `aclose`.
+    """Checkpoints in a SQLite file. Open one a file and event loop, by `opened`; close it with `aclose`.
 
     Reading and writing are done at once, in the event loop's thread: they take tenths of a millisecond, and changing
     threads costs more than that. What has to wait goes to a thread: for another process that is writing, and for the
-    disk, when what was written is moved from SQLite's log to the file. The methods that are not asynchronous wait.
+    disk, when what was written is moved from SQLite's log to the file. What comes meanwhile follows it there, so that
+    all is done in order. The methods that are not asynchronous wait.
     """
 
     def __init__(self, connection: sqlite3.Connection, at_once: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         super().__init__(connection, serde=PackingSerializer())
         self._at_once = SqliteSaver(at_once, serde=self.serde)
         self._thread = thread
-        self._calls = 0
-        self._waiting: deque[tuple[Callable[[SqliteSaver], Any], asyncio.Future[Any]]] = deque()
-        self._in_thread: asyncio.Future[Any] | None = None
+        self._in_thread = 0
+        self._writes = 0
 
     @classmethod
     async def opened(cls, path: Path) -> LoopSaver:
@@ -99,10 +98,13 @@ class LoopSaver(SqliteSaver):
         def opening() -> LoopSaver:
             path.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as unless_opened:
-                one, other = (sqlite3.connect(path, timeout=30, check_same_thread=False) for _ in range(2))
-                unless_opened.callback(one.close)
-                unless_opened.callback(other.close)
-                saver = cls(one, other, thread)
+
+                def connection() -> sqlite3.Connection:
+                    made = sqlite3.connect(path, timeout=30, check_same_thread=False)
+                    unless_opened.callback(made.close)
+                    return made
+
+                saver = cls(connection(), connection(), thread)
                 for own in (saver, saver._at_once):
                     own.setup()
                     # WAL with NORMAL survives a killed process; only a power cut can lose the last commits.
@@ -120,65 +122,51 @@ class LoopSaver(SqliteSaver):
 
     async def aclose(self) -> None:
         """Finish what is under way, and close the file."""
-
-        def closing() -> None:
-            self._at_once.conn.close()
-            self.conn.close()
-
-        while self._in_thread is not None:
-            await asyncio.wait([self._in_thread])
-        await self.hop(closing)
-        self._thread.shutdown(wait=False)
+        self._at_once.conn.close()  # here: nobody may be using it
+        try:
+            await self.hop(self.conn.close)
+        finally:
+            self._thread.shutdown(wait=False)
 
     async def hop(self, call: Callable[..., Found], *args: Any, **options: Any) -> Found:
         """Do something in the thread; it is done even if nobody waits for it any more."""
+        self._in_thread += 1
         loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._thread, functools.partial(call, *args, **options)))
+        doing = loop.run_in_executor(self._thread, functools.partial(call, *args, **options))
+        doing.add_done_callback(self._left)
+        return await asyncio.shield(doing)
 
-    async def _do(self, call: Callable[..., Found], *args: Any) -> Found:
-        """Call a method of SqliteSaver: here, if it need not wait. It is done even if nobody waits for it any more."""
-        self._calls += 1
-        if self._in_thread is None and self._calls % _CALLS_A_MOVE:
+    def _left(self, _: asyncio.Future[Any]) -> None:
+        self._in_thread -= 1
+
+    async def _soon(self, call: Callable[..., Found], *args: Any) -> Found:
+        """Call a method of SqliteSaver, here if it need not wait."""
+        if not self._in_thread:
             try:
                 return call(self._at_once, *args)
             except sqlite3.OperationalError as error:
-                if not _has_to_wait(error):
+                # Errors that are Python's own have no code.
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
-        result: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        self._waiting.append((lambda saver: call(saver, *args), result))
-        if self._in_thread is None:
-            self._to_thread()
-        return await result
+                self._at_once.conn.rollback()
+        return await self.hop(call, self, *args)
 
-    def _to_thread(self) -> None:
-        """Do the first of what waits in the thread; what comes after it waits for that."""
-        call, result = self._waiting.popleft()
+    async def _write(self, call: Callable[..., Found], *args: Any) -> Found:
+        """The same for one that writes: now and then it has the log moved."""
+        self._writes += 1
+        if self._writes % _WRITES_A_MOVE:
+            return await self._soon(call, *args)
+        return await self.hop(self._moved, call, *args)
 
-        def patiently() -> Any:
-            with self.lock:
-                # Whoever writes next begins the log anew and waits for the disk: that is this call.
-                self.conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            return call(self)
-
-        self._in_thread = asyncio.get_running_loop().run_in_executor(self._thread, patiently)
-        self._in_thread.add_done_callback(functools.partial(self._go_on, result))
-
-    def _go_on(self, result: asyncio.Future[Any], ended: asyncio.Future[Any]) -> None:
-        """Do here what waits, as far as it need not wait any longer."""
-        self._in_thread = None
-        _settle(result, *_outcome(ended.result))
-        while self._waiting:
-            call, result = self._waiting[0]
-            found, error = _outcome(functools.partial(call, self._at_once))
-            if _has_to_wait(error):
-                self._to_thread()
-                return
-            self._waiting.popleft()
-            _settle(result, found, error)
+    def _moved(self, call: Callable[..., Found], *args: Any) -> Found:
+        """Move the log to the file before writing: who writes next begins the log anew, and waits for the disk."""
+        with self.lock, suppress(sqlite3.Error):  # the log may have room where the file has none
+            self.conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return call(self, *args)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See `BaseCheckpointSaver`."""
-        return await self._do(SqliteSaver.get_tuple, config)
+        return await self._soon(SqliteSaver.get_tuple, config)
 
     async def alist(
         self,
@@ -200,13 +188,13 @@ class LoopSaver(SqliteSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See `BaseCheckpointSaver`."""
-        return await self._do(SqliteSaver.put, config, checkpoint, metadata, new_versions)
+        return await self._write(SqliteSaver.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """See `BaseCheckpointSaver`."""
-        await self._do(SqliteSaver.put_writes, config, writes, task_id, task_path)
+        await self._write(SqliteSaver.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See `BaseCheckpointSaver`."""
@@ -217,23 +205,3 @@ class LoopSaver(SqliteSaver):
     ) -> Mapping[str, DeltaChannelHistory]:
         """See `BaseCheckpointSaver`."""
         return await self.hop(self.get_delta_channel_history, config=config, channels=channels)
-
-
-def _has_to_wait(error: Exception | None) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def _outcome(call: Callable[[], Found]) -> tuple[Found | None, Exception | None]:
-    try:
-        return call(), None
-    except Exception as error:
-        return None, error
-
-
-def _settle(result: asyncio.Future[Any], found: Any, error: Exception | None) -> None:
-    if result.done():  # nobody waits any more
-        return
-    if error is not None:
-        result.set_exception(error)
-    else:
-        result.set_result(found)

@@ -299,7 +299,7 @@ class _Runner:
         self._append = append
         self._on_result = on_result
         self._failed_in_a_row = 0
-        # All at once would each wait for all others' first searches, and the endpoint for the first of them.
+        # If all began together, no first search would end before nearly all had, and the endpoint would idle meanwhile.
         self._beginning = asyncio.Semaphore(search_threads() + 1)
 
     async def work(self, queue: deque[Job]) -> None:

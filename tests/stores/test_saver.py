@@ -88,20 +88,74 @@ def writing(home):
 
 async def test_what_has_to_wait_for_another_process_holds_up_nothing_else_and_is_written_in_order(home, writing):
     async with open_checkpoints() as saver:
-        first = await saver.aput(CONFIG, checkpoint([0]), {}, {})
+        first = checkpoint([0])
+        config = await saver.aput(CONFIG, first, {}, {})
         end = writing()
-        puts = [asyncio.create_task(saver.aput(CONFIG, checkpoint([number]), {}, {})) for number in range(1, 6)]
+        puts = [
+            asyncio.create_task(saver.aput(CONFIG, first | {"channel_values": {"rows": [number]}}, {}, {}))
+            for number in range(1, 6)
+        ]
         for _ in range(20):
             await asyncio.sleep(0.005)  # the event loop goes on
         assert not any(put.done() for put in puts)
         end()
-        configs = await asyncio.gather(*puts)
-        for number, config in enumerate([first, *configs]):
-            found = await saver.aget_tuple(config)
-            assert found is not None
-            assert found.checkpoint["channel_values"] == {"rows": [number]}
-        rows = [row.checkpoint["channel_values"]["rows"] async for row in saver.alist(CONFIG)]
-        assert sorted(rows) == [[0], [1], [2], [3], [4], [5]]
+        await asyncio.gather(*puts)
+        found = await saver.aget_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"rows": [5]}
+
+
+async def test_what_waits_is_written_before_its_thread_is_deleted(home, writing):
+    async with open_checkpoints() as saver:
+        await saver.aget_tuple(CONFIG)
+        end = writing()
+        puts = [asyncio.create_task(saver.aput(CONFIG, checkpoint([number]), {}, {})) for number in range(3)]
+        await asyncio.sleep(0.05)
+        deleting = asyncio.create_task(saver.adelete_thread("t"))
+        await asyncio.sleep(0.05)
+        end()
+        await asyncio.gather(*puts, deleting)
+        assert await saver.aget_tuple(CONFIG) is None
+
+
+async def test_what_can_t_be_moved_to_the_file_is_written_all_the_same(home, monkeypatch):
+    monkeypatch.setattr(stores.saver, "_WRITES_A_MOVE", 1)
+    moves = []
+
+    def refuse(action, *about):
+        moves.append(about[0]) if action == sqlite3.SQLITE_PRAGMA else None
+        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_PRAGMA else sqlite3.SQLITE_OK
+
+    async with open_checkpoints() as saver:
+        saver.conn.set_authorizer(refuse)  # type: ignore[attr-defined]
+        config = await saver.aput(CONFIG, checkpoint([1]), {}, {})
+        assert await saver.aget_tuple(config) is not None
+    assert moves == ["wal_checkpoint"]
+
+
+async def test_a_text_that_can_t_be_read_is_a_clear_error(home):
+    async with open_checkpoints() as saver:
+        await saver.aput(CONFIG, checkpoint(1), {}, {})
+    with sqlite3.connect(home / "checkpoints.sqlite") as connection:
+        connection.execute("UPDATE checkpoints SET type = CAST(x'ff' AS TEXT)")
+    connection.close()
+    async with open_checkpoints() as saver:
+        with pytest.raises(StoreError, match=r"checkpoints\.sqlite"):
+            await saver.aget_tuple(CONFIG)
+
+
+async def test_closing_finishes_what_waits_and_who_comes_later_is_told(home, writing):
+    async with open_checkpoints() as saver:
+        await saver.aget_tuple(CONFIG)
+        asyncio.get_running_loop().call_later(0.2, writing())
+        waiting = asyncio.create_task(saver.aput(CONFIG, checkpoint([1]), {}, {}))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+    await waiting
+    with pytest.raises(StoreError, match="closed"):
+        await saver.aget_tuple(CONFIG)
+    async with open_checkpoints() as saver:
+        assert await saver.aget_tuple(CONFIG) is not None
 
 
 async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home, writing):
@@ -137,10 +191,17 @@ async def test_an_error_of_what_waited_reaches_who_waits_for_it_and_nobody_else(
         assert isinstance(wrong, Exception)
         assert isinstance(wrong_too, Exception)
         assert len([row async for row in saver.alist(CONFIG)]) == 2
+        end = writing()
+        saver.conn.execute("PRAGMA query_only=ON")  # type: ignore[attr-defined]
+        refused = asyncio.create_task(saver.aput(CONFIG, checkpoint([3]), {}, {}))
+        await asyncio.sleep(0.05)
+        end()
+        with pytest.raises(StoreError, match="readonly"):
+            await refused
 
 
 async def test_the_log_does_not_grow_with_what_is_written(home, monkeypatch):
-    monkeypatch.setattr(stores.saver, "_CALLS_A_MOVE", 10)
+    monkeypatch.setattr(stores.saver, "_WRITES_A_MOVE", 10)
     log = home / "checkpoints.sqlite-wal"
     async with open_checkpoints() as saver:
         sizes = []
