@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["KeptThread", "checkpoint_place", "kept_threads", "only_here", "open_checkpoints", "without_password"]
+__all__ = [
+    "KeptThread",
+    "checkpoint_place",
+    "kept_threads",
+    "only_here",
+    "open_checkpoints",
+    "open_served_checkpoints",
+    "without_password",
+]
 
 Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
 _POSTGRES = ("postgres", "postgresql")
@@ -36,13 +44,16 @@ def checkpoint_place() -> str:
 
 
 @asynccontextmanager
-async def open_checkpoints(place: str | None = None) -> AsyncIterator[BaseCheckpointSaver[str]]:
+async def open_checkpoints(
+    place: str | None = None, *, in_thread: bool = False
+) -> AsyncIterator[BaseCheckpointSaver[str]]:
     """A checkpointer, open as long as the context lasts.
 
     Types are not trusted when reading: a checkpoint can hold plain values and nothing else, whatever its bytes say.
 
     Args:
         place: A SQLite file, made if it is missing, or a postgresql:// URL. Default: `checkpoint_place()`.
+        in_thread: Never touch a file in the event loop's thread, though that costs more.
 
     Raises:
         StoreError: It can't be opened, or is not a checkpoint store.
@@ -58,16 +69,23 @@ async def open_checkpoints(place: str | None = None) -> AsyncIterator[BaseCheckp
             f"HOPGRAPH_CHECKPOINTS: {scheme}:// is not supported", hint="give a file, or a postgresql:// URL"
         )
     else:
-        async with _sqlite(Path(place)) as saver:
+        async with _sqlite(Path(place), in_thread) as saver:
             yield saver
 
 
 @asynccontextmanager
-async def _sqlite(path: Path) -> AsyncIterator[BaseCheckpointSaver[str]]:
+async def open_served_checkpoints() -> AsyncIterator[BaseCheckpointSaver[str]]:
+    """The same for LangGraph's local server, which refuses what may block its event loop."""
+    async with open_checkpoints(in_thread=True) as saver:
+        yield saver
+
+
+@asynccontextmanager
+async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSaver[str]]:
     from stores.saver import LoopSaver
 
     try:
-        saver = await LoopSaver.opened(path)
+        saver = await LoopSaver.opened(path, in_thread=in_thread)
     except OSError as error:
         raise StoreError(f"checkpoints in {path}: {error}", hint="is the folder writable?") from None
     except sqlite3.Error as error:

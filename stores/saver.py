@@ -87,8 +87,12 @@ class LoopSaver(SqliteSaver):
         self._writes = 0
 
     @classmethod
-    async def opened(cls, path: Path) -> LoopSaver:
+    async def opened(cls, path: Path, *, in_thread: bool = False) -> LoopSaver:
         """A saver on a file, which is made if it is missing.
+
+        Args:
+            path: The file.
+            in_thread: Do everything in the thread.
 
         Raises:
             OSError, sqlite3.Error: It can't be opened, or is no database of checkpoints.
@@ -105,6 +109,7 @@ class LoopSaver(SqliteSaver):
                     return made
 
                 saver = cls(connection(), connection(), thread)
+                saver._in_thread = int(in_thread)
                 for own in (saver, saver._at_once):
                     own.setup()
                     # WAL with NORMAL survives a killed process; only a power cut can lose the last commits.

@@ -96,7 +96,7 @@ def main() -> int:
             plan.port,
             graphs=graphs(),
             n_jobs_per_worker=plan.jobs,
-            checkpointer={"path": "stores.checkpoints.open_checkpoints"},
+            checkpointer={"path": "stores.checkpoints.open_served_checkpoints"},
         )
     return 0
 

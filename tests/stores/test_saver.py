@@ -16,7 +16,7 @@ from langgraph.types import Command, interrupt
 
 import stores.saver
 from inference.errors import StoreError
-from stores.checkpoints import kept_threads, open_checkpoints
+from stores.checkpoints import kept_threads, open_checkpoints, open_served_checkpoints
 from stores.saver import PackingSerializer
 
 CONFIG = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -156,6 +156,16 @@ async def test_closing_finishes_what_waits_and_who_comes_later_is_told(home, wri
         await saver.aget_tuple(CONFIG)
     async with open_checkpoints() as saver:
         assert await saver.aget_tuple(CONFIG) is not None
+
+
+async def test_where_nothing_may_block_the_event_loop_the_thread_does_everything(home):
+    async with open_served_checkpoints() as saver:
+        saver._at_once.conn.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)  # type: ignore[attr-defined]
+        config = await saver.aput(CONFIG, checkpoint([1]), {}, {})
+        await saver.aput_writes(config, [("rows", 2)], "task")
+        found = await saver.aget_tuple(config)
+    assert found is not None
+    assert found.pending_writes == [("task", "rows", 2)]
 
 
 async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home, writing):
