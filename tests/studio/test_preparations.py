@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import stores.checkpoints
 from hopgraph.cli import run_app
 from hopgraph.cli.studio import _absolute, _threads
 from hopgraph.methods import METHODS, READERS
@@ -20,7 +21,7 @@ from hopgraph.studio.assistants import assistants
 from hopgraph.studio.server import environment, graphs
 from inference.errors import EndpointError, InputError
 from inference.settings import get_settings
-from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints
+from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints, open_served_checkpoints
 
 ROOT = Path(__file__).parents[2]
 PASSAGES = [{"title": "Alpha", "text": "Alpha is a film by Ann Lee."}]
@@ -31,7 +32,7 @@ def test_the_server_has_the_graphs_of_langgraph_json():
     assert set(graphs()) == set(listed["graphs"])
     path, _, function = listed["checkpointer"]["path"].partition(":")
     assert (ROOT / path).is_file()
-    assert function == "open_checkpoints"
+    assert getattr(stores.checkpoints, function) is open_served_checkpoints
 
 
 def test_nothing_of_the_person_s_langsmith_reaches_the_server():
