@@ -105,12 +105,18 @@ async def test_what_has_to_wait_for_another_process_holds_up_nothing_else_and_is
     assert found.checkpoint["channel_values"] == {"rows": [5]}
 
 
+async def waiting_puts(saver, *values):
+    """Checkpoints that are being written, and wait for another process."""
+    puts = [asyncio.create_task(saver.aput(CONFIG, checkpoint(value), {}, {})) for value in values]
+    await asyncio.sleep(0.05)
+    assert not any(put.done() for put in puts)
+    return puts
+
+
 async def test_what_waits_is_written_before_its_thread_is_deleted(home, writing):
     async with open_checkpoints() as saver:
-        await saver.aget_tuple(CONFIG)
         end = writing()
-        puts = [asyncio.create_task(saver.aput(CONFIG, checkpoint([number]), {}, {})) for number in range(3)]
-        await asyncio.sleep(0.05)
+        puts = await waiting_puts(saver, [0], [1], [2])
         deleting = asyncio.create_task(saver.adelete_thread("t"))
         await asyncio.sleep(0.05)
         end()
@@ -146,11 +152,8 @@ async def test_a_text_that_can_t_be_read_is_a_clear_error(home):
 
 async def test_closing_finishes_what_waits_and_who_comes_later_is_told(home, writing):
     async with open_checkpoints() as saver:
-        await saver.aget_tuple(CONFIG)
-        asyncio.get_running_loop().call_later(0.2, writing())
-        waiting = asyncio.create_task(saver.aput(CONFIG, checkpoint([1]), {}, {}))
-        await asyncio.sleep(0.05)
-        assert not waiting.done()
+        asyncio.get_running_loop().call_later(0.5, writing())
+        (waiting,) = await waiting_puts(saver, [1])
     await waiting
     with pytest.raises(StoreError, match="closed"):
         await saver.aget_tuple(CONFIG)
@@ -171,11 +174,8 @@ async def test_where_nothing_may_block_the_event_loop_the_thread_does_everything
 async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home, writing):
     """A finished model call must be kept, though the run is stopped that very moment."""
     async with open_checkpoints() as saver:
-        await saver.aget_tuple(CONFIG)
         end = writing()
-        puts = [asyncio.create_task(saver.aput(CONFIG, checkpoint([number]), {}, {})) for number in range(3)]
-        await asyncio.sleep(0.05)
-        for put in puts:
+        for put in await waiting_puts(saver, [0], [1], [2]):
             put.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await put
@@ -187,13 +187,8 @@ async def test_what_is_cancelled_while_it_waits_is_written_all_the_same(home, wr
 
 async def test_an_error_of_what_waited_reaches_who_waits_for_it_and_nobody_else(home, writing):
     async with open_checkpoints() as saver:
-        await saver.aget_tuple(CONFIG)
         end = writing()
-        puts = [
-            asyncio.create_task(saver.aput(CONFIG, checkpoint(value), {}, {}))
-            for value in ([1], object(), [2], object())
-        ]
-        await asyncio.sleep(0.05)
+        puts = await waiting_puts(saver, [1], object(), [2], object())
         end()
         first, wrong, third, wrong_too = await asyncio.gather(*puts, return_exceptions=True)
         assert isinstance(first, dict)
@@ -203,11 +198,9 @@ async def test_an_error_of_what_waited_reaches_who_waits_for_it_and_nobody_else(
         assert len([row async for row in saver.alist(CONFIG)]) == 2
         end = writing()
         saver.conn.execute("PRAGMA query_only=ON")  # type: ignore[attr-defined]
-        refused = asyncio.create_task(saver.aput(CONFIG, checkpoint([3]), {}, {}))
-        await asyncio.sleep(0.05)
-        end()
         with pytest.raises(StoreError, match="readonly"):
-            await refused
+            await saver.aput(CONFIG, checkpoint([3]), {}, {})
+        end()
 
 
 async def test_the_log_does_not_grow_with_what_is_written(home, monkeypatch):
