@@ -37,6 +37,7 @@ def main(
         "saturation": [["saturation.py", questions, *wiki]],
         "lock-step": [["saturation.py", questions, *wiki, "--spread", "0.8"]],
         "overhead": [["overhead.py", questions, *wiki]],
+        "profile": [["spent.py", method, questions, *wiki] for method in ("standard_rag", "react", "compactrag")],
         "reader": [["reader.py", WIKI, questions, "--dataset", "2wikimultihopqa"]],
         "search": [["search.py", str(data / "hotpotqa")]],
         "scale": [["scale.py", HOTPOT, hotpot]],

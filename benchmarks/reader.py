@@ -20,7 +20,8 @@ from typing import Annotated
 import typer
 from saturation import LEAST
 from sending import recording, send_again
-from serving import ReplyTimes, cpu_seconds, forget, serving
+from serving import ReplyTimes, forget, serving
+from spent import by_thread, listed
 
 from hopgraph import loop
 from hopgraph.evaluation.data import read_questions, sample
@@ -59,19 +60,20 @@ def main(
         assert isinstance(context, ReaderContext)
         loop.run(read_index(context, limit=2))
         forget(url)
-        with recording() as sent:
-            started, cpu = time.perf_counter(), cpu_seconds()
+        with recording() as sent, by_thread() as threads:
+            started = time.perf_counter()
             made = loop.run(read_index(context))
-            seconds, cpu = time.perf_counter() - started, cpu_seconds() - cpu
+            seconds = time.perf_counter() - started
         forget(url)
         bare = loop.run(send_again(address, sent, slots)) / seconds
     print(f"{'passages':>9}{'calls':>7}{'pairs':>7}{'failed':>8}{'CPU s':>8}{'ours s':>8}{'a second':>10}{'bare':>7}")
     count = made.now["passages"]
     rate = count / seconds
     print(
-        f"{count:>9,.0f}{len(sent):>7,}{made.pairs:>7,}{made.failed:>8}{cpu:>8.1f}{seconds:>8.1f}{rate:>10.1f}"
+        f"{count:>9,.0f}{len(sent):>7,}{made.pairs:>7,}{made.failed:>8}{sum(threads.values()):>8.1f}{seconds:>8.1f}{rate:>10.1f}"
         f"{bare:>7.2f}{'   misses bare' if bare < LEAST else ''}"
     )
+    print(f"ms of CPU a passage: {listed(threads, int(count))}")
     raise SystemExit(int(bare < LEAST))
 
 

@@ -179,12 +179,13 @@ def bm25s_alone(index: Index, asked: Sequence[str]) -> Callable[[int], Any]:
 def ensemble(made: MadeUp, asked: Sequence[str], vectors: Vectors) -> float | None:
     """Milliseconds of LangChain's own hybrid search over the same passages and vectors."""
     try:
-        warnings.simplefilter("ignore")  # LangChain's, of its own classes
         import chromadb
         import rank_bm25  # noqa: F401  (BM25Retriever wants it)
         from langchain_classic.retrievers import EnsembleRetriever
-        from langchain_community.retrievers import BM25Retriever
-        from langchain_community.vectorstores import Chroma
+
+        with warnings.catch_warnings(action="ignore"):  # of LangChain, about its own classes
+            from langchain_community.retrievers import BM25Retriever
+            from langchain_community.vectorstores import Chroma
         from langchain_core.documents import Document
         from langchain_core.embeddings import Embeddings
     except ImportError:
@@ -204,7 +205,8 @@ def ensemble(made: MadeUp, asked: Sequence[str], vectors: Vectors) -> float | No
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         settings = chromadb.config.Settings(anonymized_telemetry=False)
         client = chromadb.PersistentClient(path=scratch, settings=settings)
-        store = Chroma(client=client, collection_name="passages", embedding_function=Encoded())
+        with warnings.catch_warnings(action="ignore"):
+            store = Chroma(client=client, collection_name="passages", embedding_function=Encoded())
         for start in range(0, len(documents), 5_000):
             store.add_documents(documents[start : start + 5_000])
         sparse = BM25Retriever.from_documents(documents, k=K)

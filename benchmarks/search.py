@@ -85,8 +85,10 @@ def _langchain(index: Index, questions: list[str], vectors: Vectors) -> float:
     """The same passages and vectors in LangChain's own hybrid retriever."""
     import chromadb
     from langchain_classic.retrievers import EnsembleRetriever
-    from langchain_community.retrievers import BM25Retriever
-    from langchain_community.vectorstores import Chroma
+
+    with warnings.catch_warnings(action="ignore"):  # of LangChain, about its own classes
+        from langchain_community.retrievers import BM25Retriever
+        from langchain_community.vectorstores import Chroma
     from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
 

@@ -61,8 +61,13 @@ def serving(questions: Sequence[Question], index: str, times: ReplyTimes, slots:
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(there, list(questions), index, times, slots), daemon=True)
     process.start()
+    there.close()
     try:
-        yield here.recv()
+        try:
+            address = here.recv()
+        except EOFError:
+            raise SystemExit("the simulated endpoint did not start; it has said why above") from None
+        yield address
     finally:
         process.terminate()
         process.join()
