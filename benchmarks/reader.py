@@ -68,9 +68,9 @@ def main(
         bare = loop.run(send_again(address, sent, slots)) / seconds
     print(f"{'passages':>9}{'calls':>7}{'pairs':>7}{'failed':>8}{'CPU s':>8}{'ours s':>8}{'a second':>10}{'bare':>7}")
     count = made.now["passages"]
-    rate = count / seconds
+    rate, cpu = count / seconds, sum(threads.values())
     print(
-        f"{count:>9,.0f}{len(sent):>7,}{made.pairs:>7,}{made.failed:>8}{sum(threads.values()):>8.1f}{seconds:>8.1f}{rate:>10.1f}"
+        f"{count:>9,.0f}{len(sent):>7,}{made.pairs:>7,}{made.failed:>8}{cpu:>8.1f}{seconds:>8.1f}{rate:>10.1f}"
         f"{bare:>7.2f}{'   misses bare' if bare < LEAST else ''}"
     )
     print(f"ms of CPU a passage: {listed(threads, int(count))}")

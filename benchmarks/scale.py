@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,7 +105,9 @@ def measure(size: int, source: str, questions: Path, queries: int) -> None:
             "hybrid": median(lambda i: index.search_encoded(asked[i], vectors[i], K, "hybrid"), len(asked)),
             "chroma": median(chroma_alone(index, vectors), len(asked)),
             "bm25s": median(bm25s_alone(index, asked), len(asked)),
-            "ensemble": ensemble(made, asked, vectors) if size <= ENSEMBLE_LIMIT else None,
+            "ensemble": ensemble(made.passages(), made.encode_passages, asked, vectors)
+            if size <= ENSEMBLE_LIMIT
+            else None,
         }
         shutil.rmtree(home, ignore_errors=True)
     print(json.dumps(row))
@@ -176,8 +178,10 @@ def bm25s_alone(index: Index, asked: Sequence[str]) -> Callable[[int], Any]:
     return lambda i: scorer.retrieve(known[i], k=DEPTH, show_progress=False)
 
 
-def ensemble(made: MadeUp, asked: Sequence[str], vectors: Vectors) -> float | None:
-    """Milliseconds of LangChain's own hybrid search over the same passages and vectors."""
+def ensemble(
+    passages: Iterable[Passage], encode: Callable[[Sequence[str]], Vectors], asked: Sequence[str], vectors: Vectors
+) -> float | None:
+    """Milliseconds of LangChain's own hybrid search over the same passages and vectors; None if it is not installed."""
     try:
         import chromadb
         import rank_bm25  # noqa: F401  (BM25Retriever wants it)
@@ -194,14 +198,14 @@ def ensemble(made: MadeUp, asked: Sequence[str], vectors: Vectors) -> float | No
 
     class Encoded(Embeddings):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            found: list[list[float]] = made.encode_passages(texts).tolist()
+            found: list[list[float]] = encode(texts).tolist()
             return found
 
         def embed_query(self, text: str) -> list[float]:
             found: list[float] = known[text]
             return found
 
-    documents = [Document(page_content=searchable(p), id=p.id) for p in made.passages()]
+    documents = [Document(page_content=searchable(p), id=p.id) for p in passages]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         settings = chromadb.config.Settings(anonymized_telemetry=False)
         client = chromadb.PersistentClient(path=scratch, settings=settings)

@@ -21,6 +21,7 @@ from hopgraph.simulation.agents import PerfectAgents
 from hopgraph.simulation.endpoint import Endpoint
 from hopgraph.simulation.gold import cases_of
 from hopgraph.simulation.playing import gold_passages
+from inference.errors import HopgraphError
 
 __all__ = ["ReplyTimes", "cpu_seconds", "forget", "serving"]
 
@@ -66,7 +67,7 @@ def serving(questions: Sequence[Question], index: str, times: ReplyTimes, slots:
         try:
             address = here.recv()
         except EOFError:
-            raise SystemExit("the simulated endpoint did not start; it has said why above") from None
+            raise SystemExit(1) from None  # it has said why
         yield address
     finally:
         process.terminate()
@@ -75,7 +76,10 @@ def serving(questions: Sequence[Question], index: str, times: ReplyTimes, slots:
 
 def serve(pipe: Connection, questions: list[Question], index: str, times: ReplyTimes, slots: int) -> None:
     """What that process does."""
-    agents = PerfectAgents(cases_of(questions, gold_passages(questions, index or None)))
+    try:
+        agents = PerfectAgents(cases_of(questions, gold_passages(questions, index or None)))
+    except HopgraphError as error:
+        raise SystemExit(f"the simulated endpoint can't start: {error}") from None
     with Endpoint(agents, "simulated-perfect", latency=times.of, slots=slots).running() as endpoint:
         pipe.send(endpoint.url)
         time.sleep(24 * 3600)
