@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 import types
+from pathlib import Path
 
 
 def main() -> None:
@@ -26,8 +27,7 @@ def main() -> None:
 
 def run(path: str, place: str, names: dict, runner: asyncio.Runner) -> int:
     """0 if the block ran to its end. A loop runs only while a block awaits something, as in a script."""
-    with open(path, encoding="utf-8") as file:
-        source = file.read()
+    source = Path(path).read_text(encoding="utf-8")
     linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
     try:
         code = compile(source, place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
