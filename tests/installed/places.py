@@ -1,4 +1,4 @@
-"""Places where Hopgraph is installed as a newcomer installs it: a private folder, and an environment that holds nothing else."""
+"""Places where Hopgraph is installed as a newcomer does: a private folder, an environment that holds nothing else."""
 
 from __future__ import annotations
 
