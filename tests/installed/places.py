@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,32 @@ class Place:
     def python(self, source: str, **options: Any) -> str:
         """Run a program; its output."""
         return self.run("python", "-c", source, **options)
+
+
+def start_studio(place: Place, *words: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start `hopgraph studio` on a free port; its process, which leads a group, and all it says until it is up.
+
+    Raises:
+        AssertionError: It ended, or was not up in time.
+    """
+    log = place.home / "studio.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(place.bin / "python"), "-m", "hopgraph", "studio", "--port", "0", *words],
+            cwd=place.folder,
+            env=place.activated,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **place.options,
+        )
+    deadline = time.monotonic() + LIMIT
+    while "ctrl-C" not in (said := log.read_text(encoding="utf-8")):
+        assert process.poll() is None, said
+        assert time.monotonic() < deadline, said
+        time.sleep(0.1)
+    return process, said
 
 
 def private_folder(user: str | None = None) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import nbformat
 import pytest
 
 from tests.collector import Collector
-from tests.installed.places import ROOT, Place
+from tests.installed.places import ROOT, Place, start_studio
 from tests.postgres import running_postgres
 from tests.stores.test_documents import make_pdf
 
@@ -108,28 +107,11 @@ def test_otel(extra):
 
 
 def test_studio(extra):
-    place = extra("studio")
-    process = subprocess.Popen(
-        [place.bin / "python", "-m", "hopgraph", "studio", "--port", "0"],
-        cwd=place.folder,
-        env=place.activated | {"HOPGRAPH_HOME": str(place.folder / "home")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **place.options,
-    )
-    try:
-        assert process.stdout is not None
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if "ctrl-C" in line:
-                break
-        assert "http://127.0.0.1:" in "".join(said)
-        assert "fetching" not in "".join(said)
-    finally:
-        process.kill()
-        process.wait()
+    process, said = start_studio(extra("studio"))
+    process.kill()
+    process.wait()
+    assert "http://127.0.0.1:" in said
+    assert "fetching" not in said
 
 
 @pytest.mark.parametrize("name", sorted(HEAVY))

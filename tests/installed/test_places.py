@@ -80,8 +80,8 @@ def test_what_is_set_up_needs_no_network(clone):
 @pytest.mark.xdist_group("clone")
 def test_a_checkout_may_be_read_only(clone, tmp_path):
     if os.geteuid() == 0:
-        mount = f"mount --bind {'$0'!r} {'$0'!r} && mount -o remount,bind,ro {'$0'!r}".replace("'", '"')
-        before = ["unshare", "--mount", "sh", "-c", f'{mount} && cd "$0" && ! touch here 2>/dev/null && exec "$@"']
+        mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && cd "$0" && ! touch here 2> /dev/null'
+        before = ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"']
         if subprocess.run([*before, clone.folder, "true"], capture_output=True).returncode != 0:
             pytest.skip("nothing can be mounted here (unshare --mount)")
         try_out(clone, *before, clone.folder, HOPGRAPH_HOME=str(tmp_path / "home"))

@@ -15,7 +15,7 @@ import pytest
 from langgraph_sdk import get_sync_client
 
 from hopgraph.methods import METHODS
-from tests.installed.places import Place
+from tests.installed.places import Place, start_studio
 
 pytestmark = [pytest.mark.installed, pytest.mark.xdist_group("wheel")]
 
@@ -30,7 +30,7 @@ LIMIT = 180
 class Studio:
     """A server, and a client of it."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     url: str
 
     def __post_init__(self) -> None:
@@ -62,23 +62,7 @@ class Studio:
 
 def start(place: Place) -> Studio:
     """Start a server on a free port."""
-    process = subprocess.Popen(
-        [place.bin / "hopgraph", "studio", "--port", "0", "--index", "demo"],
-        cwd=place.folder,
-        env=place.activated,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        **place.options,
-    )
-    said = ""
-    assert process.stdout is not None
-    for line in process.stdout:
-        said += line
-        if "ctrl-C" in line:
-            break
+    process, said = start_studio(place, "--index", "demo")
     address = re.search(r"http://127\.0\.0\.1:\d+", said.partition("API")[2])
     assert address is not None, said
     return Studio(process, address[0])
