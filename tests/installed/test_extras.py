@@ -1,0 +1,120 @@
+"""Each extra by itself does what it promises: the base install with its packages and no other extra's."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.collector import Collector
+from tests.installed.places import ROOT, Place, start_studio
+from tests.postgres import running_postgres
+from tests.stores.test_documents import make_pdf
+
+pytestmark = [pytest.mark.installed, pytest.mark.xdist_group("wheel")]
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+ASK = ("hopgraph", "ask", "Where was Ann Lee born?", "--method", "no_retrieval", "--set", "max_tokens=64")
+HEAVY = {"train", "train-revelator", "vllm"}
+"""Gigabytes of torch: pip says whether they can be had. `make test-vllm` installs and runs vLLM."""
+
+
+@pytest.fixture
+def extra(wheel: Place, wheel_file: Path, tmp_path: Path) -> Callable[[str], Place]:
+    """Installs an extra in an environment on top of the base install, which stays as it is."""
+
+    def install(name: str) -> Place:
+        place = Place(tmp_path / "extra", wheel.variables, wheel.options)
+        place.folder.mkdir()
+        place.run(sys.executable, "-m", "venv", "--without-pip", ".venv")
+        (site,) = (place.folder / ".venv").glob("lib/python*/site-packages")
+        (base,) = (wheel.folder / ".venv").glob("lib/python*/site-packages")
+        (site / "base.pth").write_text(f"import site; site.addsitedir({str(base)!r})\n")
+        wanted = f"hopgraph[{name}] @ {wheel_file.as_uri()}"
+        place.run("python", "-m", "pip", "install", "--quiet", "--no-warn-conflicts", wanted)
+        return place
+
+    return install
+
+
+def test_every_extra_is_tried():
+    tried = {name.removeprefix("test_").replace("_", "-") for name in globals() if name.startswith("test_")}
+    assert set(EXTRAS) - tried - HEAVY - {"dev"} == set()
+
+
+def test_documents(extra, tmp_path):
+    place = extra("documents")
+    (place.folder / "a.txt").write_text("Ann Lee was born in Paris.")
+    (place.folder / "b.md").write_text("# The Silent Harbour\n\nA film by Ann Lee.")
+    (place.folder / "c.html").write_text("<title>Paris</title><p>Paris is a city in France.</p>")
+    with (place.folder / "d.csv").open("w") as file:
+        csv.writer(file).writerows([["id", "title", "text"], ["x", "Oslo", "Oslo is a city in Norway."]])
+    make_pdf(place.folder / "e.pdf", [["Robins are birds of the north."]])
+    place.run("hopgraph", "index", "a.txt", "b.md", "c.html", "d.csv", "e.pdf", "--name", "files")
+    for words, source in [("Ann Lee born", "a.txt"), ("France", "c.html"), ("Norway", "x"), ("Robins", "e.pdf")]:
+        assert source in place.run("hopgraph", "search", words, "--index", "files")
+
+
+def test_postgres(extra):
+    place = extra("postgres")
+    with running_postgres() as url:
+        said = place.run(*ASK, "--thread", "t", HOPGRAPH_CHECKPOINTS=url)
+        assert "thread" in said
+        assert "Ann Lee" in place.run("hopgraph", "trace", "t", "--out", "t.html", HOPGRAPH_CHECKPOINTS=url) + (
+            place.folder / "t.html"
+        ).read_text(encoding="utf-8")
+
+
+def test_draw(extra):
+    place = extra("draw")
+    place.run("hopgraph", "graph", "prism", "--png", "prism.png")
+    assert (place.folder / "prism.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_report(extra):
+    place = extra("report")
+    questions = ROOT / "hopgraph" / "data" / "demo" / "questions.jsonl"
+    what = ("--perfect", "--dataset", "2wikimultihopqa", "--questions", questions, "--index", "demo", "--limit", "3")
+    place.run("hopgraph", "eval", "--method", "standard_rag,prism", *what, "--out", "run")
+    place.run("hopgraph", "report", "run")
+    assert "<svg" in (place.folder / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_notebooks(extra):
+    place = extra("notebooks")
+    cells = ["from hopgraph import load\nlen(load('prism').get_graph().draw_png())"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(notebook, place.folder / "one.ipynb")
+    run = "NotebookClient(notebook, kernel_name='python3').execute(); print(notebook.cells[0].outputs[0].data)"
+    said = place.python(
+        "import nbformat; from nbclient import NotebookClient\n"
+        f"notebook = nbformat.read('one.ipynb', as_version=4); {run}",
+        JUPYTER_PLATFORM_DIRS="1",
+    )
+    assert "text/plain" in said
+
+
+def test_otel(extra):
+    place = extra("otel")
+    with Collector().running() as collector:
+        place.run(*ASK, HOPGRAPH_OTEL="on", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+    assert collector.named("invoke_workflow no_retrieval")
+
+
+def test_studio(extra):
+    process, said = start_studio(extra("studio"))
+    process.kill()
+    process.wait()
+    assert "http://127.0.0.1:" in said
+    assert "fetching" not in said
+
+
+@pytest.mark.parametrize("name", sorted(HEAVY))
+def test_it_can_be_had(wheel, wheel_file, name):
+    wanted = f"hopgraph[{name}] @ {wheel_file.as_uri()}"
+    wheel.run("python", "-m", "pip", "install", "--quiet", "--dry-run", wanted)
