@@ -82,7 +82,7 @@ async def open_served_checkpoints() -> AsyncIterator[BaseCheckpointSaver[str]]:
 
 @asynccontextmanager
 async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    from stores.saver import LoopSaver
+    from stores.saver import LoopSaver, writes_first
 
     try:
         saver = await LoopSaver.opened(path, in_thread=in_thread)
@@ -91,7 +91,7 @@ async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSa
     except sqlite3.Error as error:
         raise _sqlite_error(path, error) from None
     try:
-        yield _speaking(saver, functools.partial(_sqlite_error, path), _absolute(path))
+        yield _speaking(writes_first(saver), functools.partial(_sqlite_error, path), _absolute(path))
     finally:
         await saver.aclose()
 
@@ -108,7 +108,7 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
             "HOPGRAPH_CHECKPOINTS: Postgres needs its extra", hint="pip install 'hopgraph[postgres]'"
         ) from None
 
-    from stores.saver import PackingSerializer
+    from stores.saver import PackingSerializer, writes_first
 
     malformed = InputError(
         "HOPGRAPH_CHECKPOINTS: malformed postgresql:// URL", hint="percent-encode special characters in the password"
@@ -132,7 +132,7 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
             raise StoreError(
                 f"checkpoints in {without_password(url)}: {reason}", hint="is the server running, and the URL right?"
             ) from None
-        yield _speaking(saver, functools.partial(_postgres_error, url), without_password(url))
+        yield _speaking(writes_first(saver), functools.partial(_postgres_error, url), without_password(url))
     finally:
         await pool.close()
 
@@ -161,9 +161,9 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
     count = "SELECT COUNT(DISTINCT thread_id) AS threads FROM checkpoints"
     if isinstance(saver, LoopSaver):
         try:
-            found = await saver.hop(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
+            found = await saver.run_in_thread(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
             rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]
-            (total,) = await saver.hop(lambda: saver.conn.execute(count).fetchone())
+            (total,) = await saver.run_in_thread(lambda: saver.conn.execute(count).fetchone())
         except (sqlite3.Error, ValueError) as error:
             raise _sqlite_error(Path(getattr(saver, "place", "")), error) from error
     else:

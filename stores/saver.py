@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -23,9 +24,10 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-__all__ = ["LoopSaver", "PackingSerializer"]
+__all__ = ["LoopSaver", "PackingSerializer", "writes_first"]
 
 Found = TypeVar("Found")
+Saver = TypeVar("Saver", bound=BaseCheckpointSaver[str])
 _PACKED = "+zlib"
 _WORTH_PACKING = 512
 """Bytes."""
@@ -68,6 +70,36 @@ class PackingSerializer(JsonPlusSerializer):
                 raise ValueError("what was packed is cut off, or too long")
             kind = kind.removesuffix(_PACKED)
         return super().loads_typed((kind, value))
+
+
+def writes_first(saver: Saver) -> Saver:
+    """Have a saver store the pending writes of a thread before the checkpoint that supersedes them; returns it.
+
+    LangGraph starts both in this order, but lets them run side by side, also with `durability="sync"`. If the process
+    died with the checkpoint under way and the writes not begun, the step and its model calls would run again.
+    """
+    unfinished: dict[str, set[asyncio.Future[None]]] = {}
+    put, put_writes = saver.aput, saver.aput_writes
+
+    async def write(config: RunnableConfig, *args: Any, **options: Any) -> None:
+        thread = str(config["configurable"]["thread_id"])
+        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        unfinished.setdefault(thread, set()).add(finished)
+        try:
+            await put_writes(config, *args, **options)
+        finally:
+            finished.set_result(None)
+            unfinished[thread].discard(finished)
+            if not unfinished[thread]:
+                del unfinished[thread]
+
+    async def put_after(config: RunnableConfig, *args: Any, **options: Any) -> RunnableConfig:
+        if earlier := unfinished.get(str(config["configurable"]["thread_id"])):
+            await asyncio.wait(set(earlier))
+        return await put(config, *args, **options)
+
+    saver.aput_writes, saver.aput = write, put_after  # type: ignore[method-assign]
+    return saver
 
 
 class LoopSaver(SqliteSaver):
@@ -129,11 +161,11 @@ class LoopSaver(SqliteSaver):
         """Finish what is under way, and close the file."""
         self._at_once.conn.close()  # here: nobody may be using it
         try:
-            await self.hop(self.conn.close)
+            await self.run_in_thread(self.conn.close)
         finally:
             self._thread.shutdown(wait=False)
 
-    async def hop(self, call: Callable[..., Found], *args: Any, **options: Any) -> Found:
+    async def run_in_thread(self, call: Callable[..., Found], *args: Any, **options: Any) -> Found:
         """Do something in the thread; it is done even if nobody waits for it any more."""
         self._in_thread += 1
         loop = asyncio.get_running_loop()
@@ -154,14 +186,14 @@ class LoopSaver(SqliteSaver):
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 self._at_once.conn.rollback()
-        return await self.hop(call, self, *args)
+        return await self.run_in_thread(call, self, *args)
 
     async def _write(self, call: Callable[..., Found], *args: Any) -> Found:
         """The same for one that writes: now and then it has the log moved."""
         self._writes += 1
         if self._writes % _WRITES_A_MOVE:
             return await self._soon(call, *args)
-        return await self.hop(self._moved, call, *args)
+        return await self.run_in_thread(self._moved, call, *args)
 
     def _moved(self, call: Callable[..., Found], *args: Any) -> Found:
         """Move the log to the file before writing: who writes next begins the log anew, and waits for the disk."""
@@ -182,7 +214,9 @@ class LoopSaver(SqliteSaver):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """See `BaseCheckpointSaver`."""
-        for found in await self.hop(lambda: list(self.list(config, filter=filter, before=before, limit=limit))):
+        for found in await self.run_in_thread(
+            lambda: list(self.list(config, filter=filter, before=before, limit=limit))
+        ):
             yield found
 
     async def aput(
@@ -203,10 +237,10 @@ class LoopSaver(SqliteSaver):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See `BaseCheckpointSaver`."""
-        await self.hop(self.delete_thread, thread_id)
+        await self.run_in_thread(self.delete_thread, thread_id)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """See `BaseCheckpointSaver`."""
-        return await self.hop(self.get_delta_channel_history, config=config, channels=channels)
+        return await self.run_in_thread(self.get_delta_channel_history, config=config, channels=channels)
