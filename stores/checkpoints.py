@@ -38,7 +38,7 @@ _POSTGRES = ("postgres", "postgresql")
 
 
 def checkpoint_place() -> str:
-    """Path or URL where `ask` keeps checkpoints: HOPGRAPH_CHECKPOINTS (may hold a password) or a file in HOPGRAPH_HOME."""
+    """Where `ask` keeps checkpoints: HOPGRAPH_CHECKPOINTS (a URL may hold a password), or a file in HOPGRAPH_HOME."""
     settings = get_settings()
     return settings.checkpoints or str(settings.home / "checkpoints.sqlite")
 
