@@ -1,16 +1,16 @@
 """Random kills over all methods: nothing lost, nothing repeated but what was in flight, the same answers.
 
-    python benchmarks/kills.py [KILLS]
+    python benchmarks/kills.py [KILLS] [--log FILE]
 
-Processes that answer with every method side by side are killed with SIGKILL at random moments, some of them twice, and
-others go on with their threads. The model is scripted and its server logs every call; the response cache is off. The
-index, the checkpoints and the small models are real. Ctrl-C ends it with what came of the kills so far.
+Processes that run every graph side by side, two threads each, are killed with SIGKILL at random moments, up to five
+times; `hopgraph resume` resumes one of the interrupted threads, another process the rest. The model is scripted and its
+server logs every call; the response cache is off. The index, the checkpoints and the small models are real. With
+`--log`, outcomes are kept in a file: after Ctrl-C or a crash the same command continues from it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 import time
 from pathlib import Path
@@ -25,25 +25,28 @@ from tests.small import GRAPHS
 
 
 def main(
-    kills: Annotated[int, typer.Argument(help="How many.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the random moments.")] = 0,
+    kills: Annotated[int, typer.Argument(help="Number of kills, those in the log included.")] = 200,
+    log: Annotated[Path | None, typer.Option(help="JSON Lines of outcomes, to continue from.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random moments.")] = 0,
 ) -> None:
-    """Print what came of it; exit code 1 if anything was lost, repeated or different."""
+    """Print the counts; exit code 1 if anything was lost, repeated or different."""
     started = time.time()
     report = Report()
 
     def show(so_far: Report) -> None:
         nonlocal report
-        report = dataclasses.replace(so_far)
+        report = so_far
         print(f"\r{report.kills} of {kills} kills", end="", file=sys.stderr, flush=True)
 
     with contextlib.suppress(KeyboardInterrupt):
-        report = kill_at_random(kills, seed, show)
+        report = kill_at_random(kills, seed, log, show)
     print(file=sys.stderr)
     print(f"graphs                                    {', '.join(GRAPHS)}")
+    print(f"rounds                                    {report.rounds:>7,}")
     print(f"kills                                     {report.kills:>7,}")
     print(f"threads                                   {report.threads:>7,}")
     print(f"threads cut off by a kill                 {report.interrupted:>7,}")
+    print(f"  of them resumed by `hopgraph resume`    {len(report.by_command):>7,}")
     print(f"threads lost                              {len(report.lost):>7,}")
     print(f"threads with another result               {len(report.different):>7,}")
     print(f"model calls                               {report.calls:>7,}")
@@ -51,7 +54,7 @@ def main(
     print(f"  of them answered over 2 s before        {len(report.late):>7,}")
     print(f"calls made again                          {report.repeated:>7,}")
     print(f"committed calls made again                {len(report.committed_again):>7,}")
-    print(f"minutes                                   {(time.time() - started) / 60:>7.1f}")
+    print(f"minutes (of this command)                 {(time.time() - started) / 60:>7.1f}")
     for problem in report.problems:
         print(problem)
     raise typer.Exit(bool(report.problems))

@@ -1,4 +1,4 @@
-"""Checkpoints: SQLite by default, Postgres by URL. Every step of a run is kept, to be resumed and looked at."""
+"""Checkpoint stores: SQLite by default, Postgres by URL. They hold every step of a run, to resume and inspect it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _POSTGRES = ("postgres", "postgresql")
 
 
 def checkpoint_place() -> str:
-    """Where checkpoints of `ask` go: HOPGRAPH_CHECKPOINTS (which may hold a password), or a file in HOPGRAPH_HOME."""
+    """Where `ask` keeps checkpoints: HOPGRAPH_CHECKPOINTS (a URL may hold a password), or a file in HOPGRAPH_HOME."""
     settings = get_settings()
     return settings.checkpoints or str(settings.home / "checkpoints.sqlite")
 
@@ -47,17 +47,18 @@ def checkpoint_place() -> str:
 async def open_checkpoints(
     place: str | None = None, *, in_thread: bool = False
 ) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    """A checkpointer, open as long as the context lasts.
+    """Open a checkpointer for the duration of the context.
 
-    Types are not trusted when reading: a checkpoint can hold plain values and nothing else, whatever its bytes say.
+    Stored types are not trusted: reading a checkpoint gives plain values only, whatever its bytes say. The errors of
+    the checkpointer's asynchronous methods are `StoreError`s.
 
     Args:
-        place: A SQLite file, made if it is missing, or a postgresql:// URL. Default: `checkpoint_place()`.
-        in_thread: Never touch a file in the event loop's thread, though that costs more.
+        place: A SQLite file, created if missing, or a postgresql:// URL. Default: `checkpoint_place()`.
+        in_thread: Keep file access out of the event loop's thread; slower.
 
     Raises:
         StoreError: It can't be opened, or is not a checkpoint store.
-        InputError: A URL of another kind, or Postgres without its extra.
+        InputError: The URL's scheme is not supported, or the postgres extra is not installed.
     """
     place = place or checkpoint_place()
     scheme = urlsplit(place).scheme
@@ -75,14 +76,14 @@ async def open_checkpoints(
 
 @asynccontextmanager
 async def open_served_checkpoints() -> AsyncIterator[BaseCheckpointSaver[str]]:
-    """The same for LangGraph's local server, which refuses what may block its event loop."""
+    """`open_checkpoints` for LangGraph's local server, which rejects calls that block its event loop."""
     async with open_checkpoints(in_thread=True) as saver:
         yield saver
 
 
 @asynccontextmanager
 async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    from stores.saver import LoopSaver
+    from stores.saver import LoopSaver, writes_first
 
     try:
         saver = await LoopSaver.opened(path, in_thread=in_thread)
@@ -91,7 +92,7 @@ async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSa
     except sqlite3.Error as error:
         raise _sqlite_error(path, error) from None
     try:
-        yield _speaking(saver, functools.partial(_sqlite_error, path), _absolute(path))
+        yield _with_clear_errors(writes_first(saver), functools.partial(_sqlite_error, path), _absolute(path))
     finally:
         await saver.aclose()
 
@@ -108,48 +109,51 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
             "HOPGRAPH_CHECKPOINTS: Postgres needs its extra", hint="pip install 'hopgraph[postgres]'"
         ) from None
 
-    from stores.saver import PackingSerializer
+    from stores.saver import PackingSerializer, writes_first
 
     malformed = InputError(
         "HOPGRAPH_CHECKPOINTS: malformed postgresql:// URL", hint="percent-encode special characters in the password"
     )
-    # What the saver asks of its connections: it commits by itself and reads rows by name.
+    # Required by the saver, which reads rows by name.
     options: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         url, min_size=1, max_size=8, kwargs=options, open=False, check=AsyncConnectionPool.check_connection
     )
     try:
         try:
-            # A pool only says that it could not connect; a connection says why.
+            # A pool's error does not give the reason; a connection's does.
             await (await psycopg.AsyncConnection.connect(url, connect_timeout=10)).close()
             await pool.open(wait=True, timeout=10)
             saver = AsyncPostgresSaver(pool, serde=PackingSerializer())
             await saver.setup()
         except psycopg.ProgrammingError:
-            raise malformed from None  # what it says may hold the password
+            raise malformed from None  # its message may hold the password
         except psycopg.Error as error:
             reason = " ".join(str(error).split())
             raise StoreError(
                 f"checkpoints in {without_password(url)}: {reason}", hint="is the server running, and the URL right?"
             ) from None
-        yield _speaking(saver, functools.partial(_postgres_error, url), without_password(url))
+        yield _with_clear_errors(writes_first(saver), functools.partial(_postgres_error, url), without_password(url))
     finally:
         await pool.close()
 
 
 @dataclass(frozen=True)
 class KeptThread:
-    """A thread that a store of checkpoints has."""
+    """A thread in a checkpoint store."""
 
     id: str
     metadata: dict[str, Any]
-    """Of its latest checkpoint."""
+    """Metadata of its latest checkpoint."""
 
 
 async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[list[KeptThread], int]:
-    """The latest threads of a store that `open_checkpoints` opened, newest first, and how many there are in all.
+    """The most recently used threads of a store that `open_checkpoints` opened, and the number of all its threads.
 
-    Ids of checkpoints are in the order of time, so that the latest one of a thread says when it was last worked on.
+    Newest first: checkpoint ids ascend with time, so the latest id of a thread tells when it was last used.
+
+    Raises:
+        StoreError: The SQLite file can't be read.
     """
     from stores.saver import LoopSaver
 
@@ -161,9 +165,9 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
     count = "SELECT COUNT(DISTINCT thread_id) AS threads FROM checkpoints"
     if isinstance(saver, LoopSaver):
         try:
-            found = await saver.hop(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
+            found = await saver.run_in_thread(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
             rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]
-            (total,) = await saver.hop(lambda: saver.conn.execute(count).fetchone())
+            (total,) = await saver.run_in_thread(lambda: saver.conn.execute(count).fetchone())
         except (sqlite3.Error, ValueError) as error:
             raise _sqlite_error(Path(getattr(saver, "place", "")), error) from error
     else:
@@ -176,7 +180,7 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
 
 
 def without_password(url: str) -> str:
-    """A place as it may be shown: a URL without user, password and options; a file as it is."""
+    """A URL without user, password and options, fit for messages; a file path unchanged."""
     if "@" not in url and "?" not in url:
         return url
     try:
@@ -214,11 +218,12 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
-    """Have a checkpointer's own errors, and those of reading what it holds, raised as errors a person can act on."""
-    from langgraph.checkpoint.serde.types import ERROR, RESUME
+def _with_clear_errors(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
+    """Have a checkpointer raise its own errors, and those of decoding stored values, as `StoreError`s with a hint."""
+    from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
+    from langgraph.checkpoint.serde.types import ERROR
 
-    # Damaged bytes are a ValueError to each of msgpack, JSON, UTF-8 and zlib.
+    # msgpack, JSON, UTF-8 and zlib raise ValueError on damaged bytes.
     known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ValueError, NotImplementedError)
     if place.partition("://")[0] in _POSTGRES:
         import psycopg
@@ -228,43 +233,45 @@ def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: s
 
     def awaited(call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
-        async def speaking(*args: Any, **options: Any) -> Any:
+        async def wrapped(*args: Any, **options: Any) -> Any:
             try:
                 return await call(*args, **options)
             except known as error:
                 raise explain(error) from error
 
-        return speaking
+        return wrapped
 
     def listed(call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
-        async def speaking(*args: Any, **options: Any) -> AsyncIterator[Any]:
+        async def wrapped(*args: Any, **options: Any) -> AsyncIterator[Any]:
             try:
                 async for found in call(*args, **options):
                     yield found
             except known as error:
                 raise explain(error) from error
 
-        return speaking
+        return wrapped
 
     async def checked(config: RunnableConfig) -> CheckpointTuple | None:
         found = await read(config)
         if found is not None and not (isinstance(found.checkpoint, dict) and isinstance(found.metadata, dict)):
-            raise explain(ValueError("what it holds is no checkpoint"))
+            raise explain(ValueError("stored value is not a checkpoint"))
         return found
 
     async def written(config: RunnableConfig, writes: Sequence[tuple[str, Any]], *place: Any, **named: Any) -> None:
-        # A task that is stopped between its writes and the choice of what follows it is kept by LangGraph with the
-        # former alone. Going on, it would take that for a task which ended and led nowhere: the run would be over.
+        # When a task fails between its node and the edges that follow it, LangGraph saves the node's writes beside the
+        # error. On resume that reads as a task that succeeded and led nowhere: the run would be over. So of a failed
+        # task only LangGraph's own entries are kept (error, interrupt, what a person decided), and the node runs again.
         if any(channel == ERROR for channel, _ in writes):
-            writes = [row for row in writes if row[0] in (ERROR, RESUME)]  # what a person decided was decided
+            writes = [row for row in writes if row[0] in WRITES_IDX_MAP]
         await write(config, writes, *place, **named)
 
     read, write = saver.aget_tuple, saver.aput_writes
     saver.aget_tuple = checked  # type: ignore[method-assign]
     saver.aput_writes = written  # type: ignore[method-assign]
-    for name in ("aget_tuple", "aput", "aput_writes", "adelete_thread"):
-        setattr(saver, name, awaited(getattr(saver, name)))
+    for name in ("aget_tuple", "aput", "aput_writes", "adelete_thread", "adelete_for_runs", "acopy_thread", "aprune"):
+        if getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name):  # not implemented: no storage error
+            setattr(saver, name, awaited(getattr(saver, name)))
     saver.alist = listed(saver.alist)  # type: ignore[method-assign]
     saver.place = place  # type: ignore[attr-defined]
     return saver
@@ -272,17 +279,17 @@ def _speaking(saver: Saver, explain: Callable[[Exception], StoreError], place: s
 
 @asynccontextmanager
 async def only_here(store: BaseCheckpointSaver[str] | str, thread: str) -> AsyncIterator[None]:
-    """Hold a thread for as long as it is run: two that ran it at the same time would make the same calls twice.
+    """Lock a thread while it runs: two processes on one thread would make the same model calls twice.
 
-    The lock is the operating system's: it ends with the process, however that ends. It reaches all processes of this
-    machine with the same HOPGRAPH_HOME; where that can't be written, there is none.
+    It is a lock of the operating system, released however the process ends. It covers the processes of this machine
+    that share HOPGRAPH_HOME; if that can't be written, nothing is locked.
 
     Args:
-        store: What `open_checkpoints` gave, or the place that it was given.
-        thread: The thread's id.
+        store: A checkpointer from `open_checkpoints`, or the path or URL of one.
+        thread: Thread id.
 
     Raises:
-        StoreError: Somebody else is running it.
+        StoreError: Another process runs the thread.
     """
     place = await asyncio.to_thread(_name_of, store) if isinstance(store, str) else getattr(store, "place", "")
     if not place:
@@ -291,11 +298,11 @@ async def only_here(store: BaseCheckpointSaver[str] | str, thread: str) -> Async
     name = hashlib.sha256(f"{place}\0{thread}".encode()).hexdigest()[:32]
     path = get_settings().home / "running" / f"{name}.lock"
     try:
-        handle = await asyncio.to_thread(_take, path)
+        handle = await asyncio.to_thread(_lock, path)
     except BlockingIOError:
         raise StoreError(
             f"thread {thread} is being run by another process",
-            hint="wait until that one has ended: nothing is gained by running a thread twice",
+            hint="wait until that one has ended",
         ) from None
     except OSError:
         yield
@@ -303,21 +310,21 @@ async def only_here(store: BaseCheckpointSaver[str] | str, thread: str) -> Async
     try:
         yield
     finally:
-        await asyncio.to_thread(_give, path, handle)
+        await asyncio.to_thread(_unlock, path, handle)
 
 
 def _name_of(place: str) -> str:
-    """The name by which locks know a place."""
+    """Store name that locks are derived from."""
     return without_password(place) if urlsplit(place).scheme in _POSTGRES else _absolute(Path(place))
 
 
-def _take(path: Path) -> IO[bytes]:
+def _lock(path: Path) -> IO[bytes]:
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         handle = path.open("ab")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it before has deleted the file: a lock on that one would keep nobody out.
+            # The previous owner deletes the file: a lock on a deleted file would exclude nobody.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(handle.fileno())):
                 return handle
         except BaseException:
@@ -326,6 +333,6 @@ def _take(path: Path) -> IO[bytes]:
         handle.close()
 
 
-def _give(path: Path, handle: IO[bytes]) -> None:
+def _unlock(path: Path, handle: IO[bytes]) -> None:
     path.unlink(missing_ok=True)
     handle.close()

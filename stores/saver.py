@@ -1,4 +1,4 @@
-"""What checkpoints are kept by: a serializer that packs them, and a SQLite saver for asynchronous graphs."""
+"""How checkpoints are stored: a compressing serializer, the order of writes, and an asyncio saver for SQLite."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -23,22 +24,25 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-__all__ = ["LoopSaver", "PackingSerializer"]
+from inference.errors import InputError
+
+__all__ = ["LoopSaver", "PackingSerializer", "writes_first"]
 
 Found = TypeVar("Found")
+Saver = TypeVar("Saver", bound=BaseCheckpointSaver[str])
 _PACKED = "+zlib"
-_WORTH_PACKING = 512
-"""Bytes."""
-_LONGEST = 1_000_000_000
-"""Bytes that something packed may unpack to."""
-_WRITES_A_MOVE = 256
-"""Writes after which they are moved from SQLite's log to the file: about every 4 MB, as SQLite itself does."""
+_MIN_PACKED = 512
+"""Bytes; smaller values are stored uncompressed."""
+_MAX_UNPACKED = 1_000_000_000
+"""Bytes; limit against decompression bombs."""
+_WRITES_PER_WAL_CHECKPOINT = 256
+"""Writes between two moves of SQLite's write-ahead log into the file: about 4 MB, SQLite's own default."""
 
 
 class PackingSerializer(JsonPlusSerializer):
-    """Plain values and nothing else, whatever the bytes say; large ones packed, to about a fifth.
+    """Serializes plain values only, with an empty type allowlist, and compresses large ones to about a fifth.
 
-    A checkpoint is the whole of a run's state, at each step anew, and says most things many times.
+    A checkpoint holds the whole state of a run at each step, so its values repeat many times.
     """
 
     def __init__(self) -> None:
@@ -47,7 +51,7 @@ class PackingSerializer(JsonPlusSerializer):
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """See `SerializerProtocol`."""
         kind, plain = super().dumps_typed(obj)
-        if len(plain) < _WORTH_PACKING:
+        if len(plain) < _MIN_PACKED:
             return kind, plain
         return kind + _PACKED, zlib.compress(plain, 1)
 
@@ -55,28 +59,57 @@ class PackingSerializer(JsonPlusSerializer):
         """See `SerializerProtocol`.
 
         Raises:
-            ValueError: It is damaged, or unpacks to something absurdly long.
+            ValueError: The value is damaged, or larger than `_MAX_UNPACKED` when decompressed.
         """
         kind, value = data
         if kind.endswith(_PACKED):
             unpacking = zlib.decompressobj()
             try:
-                value = unpacking.decompress(value, _LONGEST)
+                value = unpacking.decompress(value, _MAX_UNPACKED)
             except zlib.error as error:
                 raise ValueError(str(error)) from None
             if not unpacking.eof:
-                raise ValueError("what was packed is cut off, or too long")
+                raise ValueError("compressed value is truncated or too long")
             kind = kind.removesuffix(_PACKED)
         return super().loads_typed((kind, value))
 
 
-class LoopSaver(SqliteSaver):
-    """Checkpoints in a SQLite file. Open one a file and event loop, by `opened`; close it with `aclose`.
+def writes_first(saver: Saver) -> Saver:
+    """Have a saver store the pending writes of a thread before the checkpoint that supersedes them; returns it.
 
-    Reading and writing are done at once, in the event loop's thread: they take tenths of a millisecond, and changing
-    threads costs more than that. What has to wait goes to a thread: for another process that is writing, and for the
-    disk, when what was written is moved from SQLite's log to the file. What comes meanwhile follows it there, so that
-    all is done in order. The methods that are not asynchronous wait.
+    LangGraph starts both in this order, but lets them run side by side, also with `durability="sync"`. If the process
+    died with the checkpoint under way and the writes not begun, the step and its model calls would run again.
+    """
+    unfinished: dict[str, set[asyncio.Future[None]]] = {}
+    put, put_writes = saver.aput, saver.aput_writes
+
+    async def write(config: RunnableConfig, *args: Any, **options: Any) -> None:
+        thread = str(config["configurable"]["thread_id"])
+        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        unfinished.setdefault(thread, set()).add(finished)
+        try:
+            await put_writes(config, *args, **options)
+        finally:
+            finished.set_result(None)
+            unfinished[thread].discard(finished)
+            if not unfinished[thread]:
+                del unfinished[thread]
+
+    async def put_after(config: RunnableConfig, *args: Any, **options: Any) -> RunnableConfig:
+        if earlier := unfinished.get(str(config["configurable"]["thread_id"])):
+            await asyncio.wait(set(earlier))
+        return await put(config, *args, **options)
+
+    saver.aput_writes, saver.aput = write, put_after  # type: ignore[method-assign]
+    return saver
+
+
+class LoopSaver(SqliteSaver):
+    """Checkpoints in a SQLite file, for asyncio. One per file and event loop: `opened`, then `aclose`.
+
+    Reads and writes run in the event loop's thread: they take tenths of a millisecond, less than a change of threads.
+    Whatever has to wait, for another process that writes or for the disk, runs in a worker thread; calls that come
+    meanwhile queue up behind it, so that the order is kept. The synchronous methods block.
     """
 
     def __init__(self, connection: sqlite3.Connection, at_once: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
@@ -88,14 +121,14 @@ class LoopSaver(SqliteSaver):
 
     @classmethod
     async def opened(cls, path: Path, *, in_thread: bool = False) -> LoopSaver:
-        """A saver on a file, which is made if it is missing.
+        """Open a file, or create it.
 
         Args:
             path: The file.
-            in_thread: Do everything in the thread.
+            in_thread: Run everything in the worker thread.
 
         Raises:
-            OSError, sqlite3.Error: It can't be opened, or is no database of checkpoints.
+            OSError, sqlite3.Error: The file can't be opened, or is not a checkpoint database.
         """
         thread = ThreadPoolExecutor(1, "checkpoints")
 
@@ -126,15 +159,15 @@ class LoopSaver(SqliteSaver):
             raise
 
     async def aclose(self) -> None:
-        """Finish what is under way, and close the file."""
-        self._at_once.conn.close()  # here: nobody may be using it
+        """Finish what is queued, and close the file."""
+        self._at_once.conn.close()  # used in this thread only
         try:
-            await self.hop(self.conn.close)
+            await self.run_in_thread(self.conn.close)
         finally:
             self._thread.shutdown(wait=False)
 
-    async def hop(self, call: Callable[..., Found], *args: Any, **options: Any) -> Found:
-        """Do something in the thread; it is done even if nobody waits for it any more."""
+    async def run_in_thread(self, call: Callable[..., Found], *args: Any, **options: Any) -> Found:
+        """Call a function in the worker thread; it is completed even if the caller is cancelled."""
         self._in_thread += 1
         loop = asyncio.get_running_loop()
         doing = loop.run_in_executor(self._thread, functools.partial(call, *args, **options))
@@ -145,7 +178,7 @@ class LoopSaver(SqliteSaver):
         self._in_thread -= 1
 
     async def _soon(self, call: Callable[..., Found], *args: Any) -> Found:
-        """Call a method of SqliteSaver, here if it need not wait."""
+        """Call a method of SqliteSaver, in this thread if it need not wait."""
         if not self._in_thread:
             try:
                 return call(self._at_once, *args)
@@ -154,17 +187,17 @@ class LoopSaver(SqliteSaver):
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 self._at_once.conn.rollback()
-        return await self.hop(call, self, *args)
+        return await self.run_in_thread(call, self, *args)
 
     async def _write(self, call: Callable[..., Found], *args: Any) -> Found:
-        """The same for one that writes: now and then it has the log moved."""
+        """Call a method that writes; every `_WRITES_PER_WAL_CHECKPOINT` calls, move the log into the file."""
         self._writes += 1
-        if self._writes % _WRITES_A_MOVE:
+        if self._writes % _WRITES_PER_WAL_CHECKPOINT:
             return await self._soon(call, *args)
-        return await self.hop(self._moved, call, *args)
+        return await self.run_in_thread(self._moved, call, *args)
 
     def _moved(self, call: Callable[..., Found], *args: Any) -> Found:
-        """Move the log to the file before writing: who writes next begins the log anew, and waits for the disk."""
+        """Move the log into the file first: the next write restarts the log, which waits for the disk."""
         with self.lock, suppress(sqlite3.Error):  # the log may have room where the file has none
             self.conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
         return call(self, *args)
@@ -182,7 +215,8 @@ class LoopSaver(SqliteSaver):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """See `BaseCheckpointSaver`."""
-        for found in await self.hop(lambda: list(self.list(config, filter=filter, before=before, limit=limit))):
+        listing = functools.partial(self.list, config, filter=filter, before=before, limit=limit)
+        for found in await self.run_in_thread(lambda: list(listing())):
             yield found
 
     async def aput(
@@ -201,12 +235,77 @@ class LoopSaver(SqliteSaver):
         """See `BaseCheckpointSaver`."""
         await self._write(SqliteSaver.put_writes, config, writes, task_id, task_path)
 
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See `BaseCheckpointSaver`."""
-        await self.hop(self.delete_thread, thread_id)
-
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """See `BaseCheckpointSaver`."""
-        return await self.hop(self.get_delta_channel_history, config=config, channels=channels)
+        return await self.run_in_thread(self.get_delta_channel_history, config=config, channels=channels)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """See `BaseCheckpointSaver`."""
+        await self.run_in_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """See `BaseCheckpointSaver`."""
+        await self.run_in_thread(self._execute, _DELETE_RUN, [{"run": str(run)} for run in run_ids])
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """See `BaseCheckpointSaver`."""
+        threads = {"source": str(source_thread_id), "target": str(target_thread_id)}
+        await self.run_in_thread(self._execute, _COPY_THREAD, [threads])
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """See `BaseCheckpointSaver`. A pruned run can still be resumed; its earlier steps are gone.
+
+        Raises:
+            InputError: The strategy is unknown, or a thread has delta channels, which need the earlier checkpoints.
+        """
+        if strategy not in _PRUNE:
+            raise InputError(f"prune: unknown strategy {strategy!r}", hint=f"one of {', '.join(_PRUNE)}")
+        threads = [{"thread": str(thread)} for thread in thread_ids]
+        await self.run_in_thread(self._prune, threads, strategy)
+
+    def _prune(self, threads: list[dict[str, str]], strategy: str) -> None:
+        with self.cursor(transaction=False) as cursor:
+            delta = [row["thread"] for row in threads if cursor.execute(_HAS_DELTAS, row).fetchone()]
+        if delta and strategy != "delete":
+            raise InputError(f"prune: {strategy} can't be used on delta channels (thread {delta[0]})")
+        self._execute(_PRUNE[strategy], threads)
+
+    def _execute(self, statements: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+        """Run statements for each row of parameters, all of them or none."""
+        with self.cursor(transaction=False) as cursor, self.conn:
+            for row in rows:
+                for statement in statements:
+                    cursor.execute(statement, row)
+
+
+# Metadata are JSON in a BLOB.
+_DELETE_RUN = (
+    "DELETE FROM writes WHERE (thread_id, checkpoint_ns, checkpoint_id) IN (SELECT thread_id, checkpoint_ns, "
+    "checkpoint_id FROM checkpoints WHERE json_extract(CAST(metadata AS TEXT), '$.run_id') = :run)",
+    "DELETE FROM checkpoints WHERE json_extract(CAST(metadata AS TEXT), '$.run_id') = :run",
+)
+_COPY_THREAD = (
+    "INSERT OR REPLACE INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, "
+    "checkpoint, metadata) SELECT :target, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, "
+    "metadata FROM checkpoints WHERE thread_id = :source",
+    "INSERT OR REPLACE INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, "
+    "value) SELECT :target, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value "
+    "FROM writes WHERE thread_id = :source",
+)
+_HAS_DELTAS = (
+    "SELECT 1 FROM checkpoints WHERE thread_id = :thread "
+    "AND json_extract(CAST(metadata AS TEXT), '$.counters_since_delta_snapshot') IS NOT NULL LIMIT 1"
+)
+_PRUNE = {
+    # Ids of checkpoints ascend with time. Writes of a checkpoint that is not stored yet are kept.
+    "keep_latest": (
+        "DELETE FROM writes WHERE thread_id = :thread AND checkpoint_id < (SELECT MAX(checkpoint_id) FROM checkpoints "
+        "AS c WHERE c.thread_id = :thread AND c.checkpoint_ns = writes.checkpoint_ns)",
+        "DELETE FROM checkpoints WHERE thread_id = :thread AND checkpoint_id < (SELECT MAX(checkpoint_id) FROM "
+        "checkpoints AS c WHERE c.thread_id = :thread AND c.checkpoint_ns = checkpoints.checkpoint_ns)",
+        "UPDATE checkpoints SET parent_checkpoint_id = NULL WHERE thread_id = :thread",
+    ),
+    "delete": ("DELETE FROM writes WHERE thread_id = :thread", "DELETE FROM checkpoints WHERE thread_id = :thread"),
+}

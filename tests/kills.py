@@ -1,26 +1,31 @@
 """Kills a process that runs all methods side by side, at random moments, and has another one go on.
 
-A round is a process with two threads of every graph, killed with SIGKILL once or twice and then left to end. Every
-round has a checkpoint file of its own; the threads, and with them the model's replies, are those of a few uninterrupted
-runs, so what a round ends with can be compared with what it should.
+In a round, a process runs two threads of every graph. It is killed with SIGKILL at a random moment and started again,
+up to `MOST_KILLS` times. Then `hopgraph resume` resumes one of the interrupted threads, and a last process the others.
+Every round has its own checkpoint file. Its threads, and with them the model's replies, are those of a few
+uninterrupted runs, so that the results can be compared.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import os
 import random
+import signal
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, fields
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from hopgraph.cli import run_app
 from hopgraph.methods import READERS, context_class, load
 from hopgraph.run import ask, make_context, resume
 from inference.settings import get_settings
@@ -37,19 +42,25 @@ EACH = 2
 """Threads of a graph in a process."""
 LONGEST_REPLY = 0.06
 """Seconds that the model takes for a reply at most."""
+MOST_KILLS = 5
+"""Kills of a round at most."""
 LATEST_COMMIT = 2.0
 """Seconds in which an answered call is on disk, unless the machine is starved."""
-PRELOADED = ["hopgraph.run", "aiohttp", "chromadb", "bm25s", "spacy", "onnxruntime", "tests.small"]
+PRELOADED = ["hopgraph.cli", "hopgraph.run", "aiohttp", "chromadb", "bm25s", "spacy", "onnxruntime", "tests.small"]
 
 
 @dataclass
 class Report:
-    """What came of it."""
+    """Outcome of one round, or the sum of several."""
 
+    rounds: int = 0
     kills: int = 0
+    """Processes that were killed before they ended."""
     threads: int = 0
     interrupted: int = 0
     """Threads that had begun and not ended when their process was killed."""
+    by_command: list[str] = field(default_factory=list)
+    """Interrupted threads that `hopgraph resume` resumed."""
     calls: int = 0
     in_flight: int = 0
     """Calls that were under way, or answered and not yet committed, at a kill."""
@@ -64,6 +75,15 @@ class Report:
     different: list[str] = field(default_factory=list)
     """Threads that ended otherwise than without a kill."""
 
+    @classmethod
+    def total(cls, reports: Iterable[Report]) -> Report:
+        """The sum of several reports."""
+        total = cls()
+        for report in reports:
+            for row in fields(cls):
+                setattr(total, row.name, getattr(total, row.name) + getattr(report, row.name))
+        return total
+
     @property
     def problems(self) -> list[str]:
         """All that must not be."""
@@ -74,29 +94,36 @@ class Report:
         ]
 
 
-def kill_at_random(kills: int, seed: int = 0, on_round: Callable[[Report], None] | None = None) -> Report:
-    """Kill that many processes; see the module.
+def kill_at_random(
+    kills: int, seed: int = 0, log: Path | None = None, on_round: Callable[[Report], None] | None = None
+) -> Report:
+    """Kill that many processes, or a few more: a round is always finished. See the module.
 
     Args:
-        kills: How many.
-        seed: Of the moments.
-        on_round: Called with the report so far after every round.
+        kills: Number of kills, those in the log included.
+        seed: Seed of the random moments.
+        log: File (JSON Lines) to which the outcome of each round is appended. Rounds that it has are not run again.
+        on_round: Called with the sum so far after every round.
     """
-    rng = random.Random(seed)
-    report = Report()
+    rounds = [Report(**json.loads(line)) for line in log.read_text().splitlines()] if log and log.exists() else []
+    if Report.total(rounds).kills >= kills:
+        return Report.total(rounds)
     with tempfile.TemporaryDirectory() as folder, ScriptedModel(_script).running() as server:
         bench = _Bench(Path(folder), server)
         wanted = [bench.whole(play) for play in range(PLAYS)]
         try:
-            while report.kills < kills:
-                play = report.threads // (EACH * len(GRAPHS)) % PLAYS
-                bench.round(play, wanted[play], rng, report, kills)
+            while Report.total(rounds).kills < kills:
+                play = len(rounds) % PLAYS
+                rounds.append(bench.round(play, wanted[play], random.Random(f"{seed} {len(rounds)}")))
+                if log:
+                    with log.open("a") as file:
+                        file.write(json.dumps(asdict(rounds[-1])) + "\n")
                 if on_round:
-                    on_round(report)
+                    on_round(Report.total(rounds))
         finally:
             for process in multiprocessing.active_children():
                 process.kill()
-    return report
+    return Report.total(rounds)
 
 
 def _script(request: Request) -> Completion:
@@ -122,7 +149,7 @@ class _Kept:
     """Of the threads that have ended."""
     committed: set[str]
     """Ids of the calls whose replies are kept."""
-    open: int
+    open: list[str]
     """Threads that have begun and not ended."""
 
 
@@ -168,12 +195,16 @@ class _Bench:
             raise RuntimeError(f"without a kill there is no result of {', '.join(sorted(missing))}")
         return {"results": results, "calls": len(self.server.requests)}
 
-    def round(self, play: int, wanted: dict[str, Any], rng: random.Random, report: Report, most: int) -> None:
-        """Kill once or twice, let it end, and compare."""
+    def round(self, play: int, wanted: dict[str, Any], rng: random.Random) -> Report:
+        """Kill a few times, resume, and compare with the results of the uninterrupted run."""
         self._clear()
-        again = rng.random() < 0.3 and report.kills + 1 < most
-        for _ in range(2 if again else 1):
-            self._kill(play, wanted["calls"], rng, report)
+        report = Report(rounds=1)
+        interrupted: list[str] = []
+        for after in sorted(rng.randrange(wanted["calls"]) for _ in range(rng.randint(1, MOST_KILLS))):
+            interrupted = self._kill(play, after, rng, report)
+        readers = {thread for graph, thread, _ in _threads(play) if graph in READERS}  # the command has none of these
+        if threads := [thread for thread in interrupted if thread not in readers]:
+            self._resume_by_command(rng.choice(threads), play, report)
         process = self._run("go on", play)
         process.join(timeout=180)
         process.kill()
@@ -181,19 +212,26 @@ class _Bench:
         report.threads += len(wanted["results"])
         report.calls += len(self.server.requests)
         for thread, whole in wanted["results"].items():
-            name = f"{thread} (kill {report.kills})"
             if thread not in results:
-                report.lost.append(name)
+                report.lost.append(thread)
             elif results[thread] != whole:
-                report.different.append(name)
-                keep = Path(tempfile.gettempdir()) / f"kill-{report.kills}-{thread}.json"
+                report.different.append(thread)
+                keep = Path(tempfile.gettempdir()) / f"kills-{os.getpid()}-{thread}.json"
                 keep.write_text(json.dumps({"whole": whole, "resumed": results[thread]}, indent=1))
         self._count_again(report)
+        return report
 
-    def _kill(self, play: int, calls: int, rng: random.Random, report: Report) -> None:
-        """Start a process and kill it after a random number of calls and a random moment more."""
+    def _resume_by_command(self, thread: str, play: int, report: Report) -> None:
+        process = self._run(thread, play)
+        process.join(timeout=180)
+        process.kill()
+        if process.exitcode != 0 or thread not in self._kept(play).results:
+            report.lost.append(f"{thread} (hopgraph resume: exit {process.exitcode})")
+        report.by_command.append(thread)
+
+    def _kill(self, play: int, after: int, rng: random.Random, report: Report) -> list[str]:
+        """Start a process and kill it a random moment after that many calls of the round; what it interrupted."""
         begun = len(self.server.requests)
-        after = begun + rng.randrange(max(1, calls - begun))
         process = self._run("go on", play)
         deadline = time.time() + 120
         while len(self.server.requests) < after and process.is_alive() and time.time() < deadline:
@@ -202,20 +240,22 @@ class _Bench:
         at = time.time()
         process.kill()
         process.join()
-        time.sleep(LONGEST_REPLY + 0.05)  # what is under way at the server ends there
-        report.kills += 1
+        time.sleep(LONGEST_REPLY + 0.05)  # the replies under way end at the server
         kept = self._kept(play)
-        report.interrupted += kept.open
-        for request in self.server.requests:
+        if process.exitcode == -signal.SIGKILL:  # it may have ended before
+            report.kills += 1
+            report.interrupted += len(kept.open)
+        for request in self.server.requests[begun:]:
             if request.id not in kept.committed:
                 report.in_flight += 1
                 if request.finished and request.ended < at - LATEST_COMMIT:
-                    report.late.append(f"{request.id} (kill {report.kills}, {at - request.ended:.1f} s before)")
+                    report.late.append(f"{request.id} ({at - request.ended:.1f} s before)")
         if begun:
             self._check_settled(report)
-        # What is committed now must not be asked for again, ever.
+        # What is committed now must never be asked for again.
         self.settled = kept.committed | (self.settled if begun else set())
         self.counted = Counter(r.id for r in self.server.requests if r.id in self.settled)
+        return kept.open
 
     def _count_again(self, report: Report) -> None:
         counts = Counter(request.id for request in self.server.requests)
@@ -229,15 +269,18 @@ class _Bench:
 
 
 def _process(what: str, play: int, environment: dict[str, str]) -> None:
-    """What a process does."""
+    """A process: it builds the index, begins or resumes all threads of a play ("go on"), or resumes one by its id."""
     for name in [name for name in os.environ if name.startswith("HOPGRAPH_")]:
         del os.environ[name]
     os.environ.update(environment)
     get_settings.cache_clear()
     if what == "build":
         build_small()
-    else:
+    elif what == "go on":
         asyncio.run(_go_on(play))
+    else:
+        with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+            sys.exit(run_app(["resume", what, "--json"]))
 
 
 async def _go_on(play: int) -> None:
@@ -265,7 +308,7 @@ async def _read(graph: str, thread: str, settings: dict[str, Any], saver: Any) -
 
 async def _kept(play: int, place: str) -> _Kept:
     """What the checkpoints of a play hold."""
-    kept = _Kept({}, set(), 0)
+    kept = _Kept({}, set(), [])
     async with open_checkpoints(place) as saver:
         for graph, thread, _ in _threads(play):
             config: Any = {"configurable": {"thread_id": thread}}
@@ -277,7 +320,7 @@ async def _kept(play: int, place: str) -> _Kept:
                         kept.committed.add(value["call"]["id"])
             state = await load(graph, saver).aget_state(config)
             if state.tasks:
-                kept.open += 1
+                kept.open.append(thread)
             elif graph in READERS:
                 kept.results[thread] = {key: state.values.get(key) for key in ("pairs", "dropped", "uncovered")}
             else:

@@ -56,7 +56,7 @@ def test_packed_bytes_that_are_damaged_cut_or_absurdly_long_are_refused(monkeypa
     for wrong in (packed[:-9], packed[:40] + b"xxxx" + packed[44:], b""):
         with pytest.raises(ValueError, match=r"."):
             serde.loads_typed((kind, wrong))
-    monkeypatch.setattr(stores.saver, "_LONGEST", 1000)
+    monkeypatch.setattr(stores.saver, "_MAX_UNPACKED", 1000)
     with pytest.raises(ValueError, match="too long"):
         serde.loads_typed((kind, zlib.compress(b"\0" * 100_000)))
 
@@ -125,7 +125,7 @@ async def test_what_waits_is_written_before_its_thread_is_deleted(home, writing)
 
 
 async def test_what_can_t_be_moved_to_the_file_is_written_all_the_same(home, monkeypatch):
-    monkeypatch.setattr(stores.saver, "_WRITES_A_MOVE", 1)
+    monkeypatch.setattr(stores.saver, "_WRITES_PER_WAL_CHECKPOINT", 1)
     moves = []
 
     def refuse(action, *about):
@@ -204,7 +204,7 @@ async def test_an_error_of_what_waited_reaches_who_waits_for_it_and_nobody_else(
 
 
 async def test_the_log_does_not_grow_with_what_is_written(home, monkeypatch):
-    monkeypatch.setattr(stores.saver, "_WRITES_A_MOVE", 10)
+    monkeypatch.setattr(stores.saver, "_WRITES_PER_WAL_CHECKPOINT", 10)
     log = home / "checkpoints.sqlite-wal"
     async with open_checkpoints() as saver:
         sizes = []
