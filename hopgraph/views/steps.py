@@ -21,7 +21,7 @@ class Nested:
 def nested(steps: Sequence[Step]) -> list[Nested]:
     """The steps at the top, with all others below them, in the order of the trajectory: that in which they happened.
 
-    Of steps that differ in their last number only, such as `root/1` and `root/2`, the lower number comes first: branches
+    Of steps that differ in their last number only, such as `root/1` and `root/2`, the lower one comes first: branches
     that are worked on side by side may end in any order. They share the places that they have among their siblings.
     """
     rows = {step["id"]: Nested(step) for step in steps}

@@ -93,7 +93,7 @@ def test_a_run_that_failed_is_shown_as_far_as_it_got(model, tmp_path):
 def test_a_run_that_was_cut_off_in_a_subgraph_is_shown_with_the_steps_made_there(model, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
     replies = test_hanrag.play(**test_hanrag.COMPLEX)
-    model(lambda r: Raw(503, "{}") if r.node == "ending_discriminator" else replies(r))
+    model(lambda r: Raw(503, "{}") if r.node == "generator" else replies(r))
     result = run("hanrag", test_hanrag.QUESTION, test_hanrag.CONTEXTS)
     assert result["status"] == "failed"
     page = page_of(tmp_path)
