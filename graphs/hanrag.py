@@ -11,7 +11,7 @@ from nodes.analyzer import ThoughtAndSubquestions, analyzer
 from nodes.chain import chain_blocks, chain_evidence, send_hop
 from nodes.context import HanContext
 from nodes.ending_discriminator import ending_discriminator
-from nodes.generator import CompoundAnswer, generator
+from nodes.generator import generator
 from nodes.hop import conclude_hop, hop_generator
 from nodes.intake import intake
 from nodes.refiner import seed_refiner
@@ -94,9 +94,7 @@ builder.add_node("ending_discriminator", ending_discriminator("hanrag/ending"))
 builder.add_node("conclude", conclude_hop())
 builder.add_node(
     "aggregator",
-    generator(
-        "hanrag/aggregator", name="aggregator", blocks=chain_blocks, evidence=chain_evidence, output=CompoundAnswer
-    ),
+    generator("hanrag/aggregator", name="aggregator", blocks=chain_blocks, evidence=chain_evidence),
 )
 builder.add_node(
     "synthesizer",

@@ -10,7 +10,7 @@ from langgraph.constants import TASKS
 
 from hopgraph.methods import load
 from hopgraph.results import Result, result_of
-from hopgraph.run import Thread, read_thread, readable
+from hopgraph.run import Thread, read_thread, readable, values_of
 from nodes.model import unpack_prompt
 from nodes.state import SentenceRef
 
@@ -66,7 +66,8 @@ async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> Record:
 
 async def _read(found: Thread, saver: BaseCheckpointSaver[str]) -> Record:
     thread = found.id
-    state = (await load(found.method, saver).aget_state({"configurable": {"thread_id": thread}})).values
+    snapshot = await load(found.method, saver).aget_state({"configurable": {"thread_id": thread}}, subgraphs=True)
+    state = values_of(snapshot)
     exchanges: dict[str, Exchange] = {}
     visits: Counter[str] = Counter()
     # Without a namespace in the configuration, the checkpoints of subgraphs are listed, too.

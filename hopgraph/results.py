@@ -7,7 +7,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from inference.ledger import Cost, cost_of
+from inference.ledger import Call, Cost, cost_of
+from nodes.rendering import counted
 from nodes.state import RunError, Status, Step
 
 __all__ = ["Result", "Waiting", "result_of"]
@@ -41,6 +42,8 @@ class Result(TypedDict):
     thread: str
     prompts: dict[str, str]
     """Hash of every prompt that was used, by name."""
+    notes: NotRequired[list[str]]
+    """What one should know before believing the answer, such as that no passage supports it; absent if nothing."""
     tree: NotRequired[list[dict[str, Any]]]
     """PruneRAG's tree, the nodes as `nodes.state.TreeNode` has them but for `documents`, which are passage ids."""
     error: NotRequired[RunError]
@@ -79,8 +82,31 @@ def result_of(
         thread=thread,
         prompts={call["prompt"]: call["prompt_hash"] for call in ledger if call["prompt"]},
     )
+    if notes := _notes(state, result, [call for call in ledger if call["kind"] == "search"]):
+        result["notes"] = notes
     if "tree" in state:
         result["tree"] = [{**node, "documents": [ref["id"] for ref in node["documents"]]} for node in state["tree"]]
     if error:
         result["error"] = RunError(**error)
     return result
+
+
+def _notes(state: Mapping[str, Any], result: Result, searches: list[Call]) -> list[str]:
+    """What the state says against the answer. A run on no index and no given passages is not meant to have evidence."""
+    if result["status"] == "failed" or not (state.get("index") or state.get("given")):
+        return []
+    unsupported = result["status"] == "answered" and not result["evidence"]
+    notes = []
+    knowledge = state.get("knowledge")
+    if knowledge and knowledge["read"] < knowledge["passages"]:
+        covered = f"{knowledge['read']:,} of {counted(knowledge['passages'], 'passage')}"
+        notes.append(f"the knowledge base covers {covered}: `hopgraph read` reads the rest")
+    if knowledge and not knowledge["pairs"]:
+        notes.append("nothing was found: the knowledge base has no question-answer pairs")
+    elif searches and not result["retrieved"]:
+        notes.append(f"nothing was found: {counted(len(searches), 'search')} returned no passage")
+    if unsupported and not searches and not state.get("given"):
+        notes.append("no search was made: the answer is the model's own, and no passage supports it")
+    elif unsupported:
+        notes.append("no passage supports this answer")
+    return notes

@@ -41,6 +41,7 @@ __all__ = [
     "readable",
     "resume",
     "thread_of",
+    "values_of",
 ]
 
 NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
@@ -376,12 +377,12 @@ def _failed_node(snapshot: Any) -> str:
     return (_failed_node(failed.state) if hasattr(failed.state, "tasks") else "") or failed.name
 
 
-def _values(snapshot: Any) -> dict[str, Any]:
+def values_of(snapshot: Any) -> dict[str, Any]:
     """A run's state by its `StateSnapshot`, with steps and calls of the subgraphs that it was cut off in."""
     values = dict(snapshot.values)
     for task in snapshot.tasks:
         if hasattr(task.state, "tasks"):
-            inner = _values(task.state)
+            inner = values_of(task.state)
             values["trajectory"] = merge_steps(values.get("trajectory", []), inner.get("trajectory", []))
             values["ledger"] = merge_calls(values.get("ledger", []), inner.get("ledger", []))
     return values
@@ -419,7 +420,7 @@ async def _result(
     thread = str(config["configurable"]["thread_id"])
     with readable(thread):
         result = result_of(
-            _values(snapshot), id=question_id, method=context.method, question=question, thread=thread, error=error
+            values_of(snapshot), id=question_id, method=context.method, question=question, thread=thread, error=error
         )
     if waiting:
         result["waiting"] = waiting

@@ -65,18 +65,23 @@ def well_formed(value: Any) -> Any:
     return value
 
 
-def parse_output(text: str, output: type[Output]) -> Output:
+def parse_output(text: str, output: type[Output], cut: list[str] | None = None) -> Output:
     """Read `output` from a reply.
 
     A server that was given a schema replies with exactly one JSON object. Others may put it in a code fence or between
     sentences: the first JSON object in the text counts.
+
+    Args:
+        text: The reply.
+        output: What it must be.
+        cut: Is given a note for each text that was longer than its field may be (`inference.limits.Limited`).
 
     Raises:
         BadOutput: No JSON object in the text, or one of another shape.
     """
     value, _ = _first_object(text)
     try:
-        return output.model_validate(well_formed(value))
+        return output.model_validate(well_formed(value), context=cut)
     except RecursionError:
         raise BadOutput("the JSON is nested too deeply") from None
     except ValidationError as error:

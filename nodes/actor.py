@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from inference.limits import LongText
 from nodes.generator import is_abstention
 from nodes.model import ask_model
 from nodes.plan import chosen, current_step, step_id, trajectory, with_step
@@ -25,7 +26,7 @@ _CITATION = re.compile(r"\s*[\[［]\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*[\]］]"
 class CitedAnswer(BaseModel):
     """Output of the actor: an answer with citations such as [2]."""
 
-    answer: str = Field(max_length=300)
+    answer: LongText
 
 
 def actor(prompt: str, from_trajectory: str, *, mode: Literal["sparse"] | None = None) -> Node:
@@ -73,7 +74,7 @@ def actor(prompt: str, from_trajectory: str, *, mode: Literal["sparse"] | None =
             calls=len(asked.calls),
             searches=1,
             truncated=asked.truncated,
-            fallback=f"{asked.problem}; the step has no answer" if asked.problem else "",
+            fallback=f"{asked.problem}; the step has no answer" if asked.problem else asked.cut,
         )
         attempts = [*plan_step["attempts"], attempt]
         return {
@@ -110,7 +111,7 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[Any], prompt
         evidence=attempt["cited"],
         calls=len(asked.calls),
         truncated=asked.truncated,
-        fallback=f"{asked.problem}; the step has no answer" if asked.problem else "",
+        fallback=f"{asked.problem}; the step has no answer" if asked.problem else asked.cut,
     )
     return {
         **with_step(state, {**plan_step, "attempts": [attempt], "chosen": 0}),

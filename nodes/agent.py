@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from inference.limits import Limited, LongText
 from nodes.context import ReactContext
 from nodes.generator import Answer, read_answer
 from nodes.model import ask_model
@@ -76,7 +77,7 @@ def agent(prompt: str) -> Node:
             role="generator",
         )
         thought, action, argument, problem = _read(asked.value, asked.problem)
-        fallback = ""
+        fallback = asked.cut
         if problem and not last and not any(turn["argument"] == question for turn in turns):
             action, argument = "search", question
             fallback = f"{problem}; the question itself is searched for"
@@ -115,9 +116,9 @@ def _output(allowed: tuple[Action, ...]) -> Any:
     """The output model, with the actions that are open."""
 
     class ThoughtAndAction(BaseModel):
-        thought: str = Field(max_length=400)
+        thought: Annotated[str, Limited(600)]
         action: Literal[allowed]  # type: ignore[valid-type]
-        argument: str = Field(max_length=200)
+        argument: LongText
 
     return ThoughtAndAction
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from inference.limits import Limited, QuestionText
 from nodes.model import ask_model
 from nodes.rendering import plain, quoted
 from nodes.state import Node, State
@@ -20,14 +21,14 @@ MAX_SUBQUESTIONS = 8
 class Subquestions(BaseModel):
     """Output of the analyzer."""
 
-    subquestions: list[Annotated[str, Field(max_length=200)]] = Field(max_length=MAX_SUBQUESTIONS)
+    subquestions: list[QuestionText] = Field(max_length=MAX_SUBQUESTIONS)
 
 
 class ThoughtAndSubquestions(BaseModel):
     """The same, after thinking about it."""
 
-    thought: str = Field(max_length=300)
-    subquestions: list[Annotated[str, Field(max_length=200)]] = Field(max_length=MAX_SUBQUESTIONS)
+    thought: Annotated[str, Limited(600)]
+    subquestions: list[QuestionText] = Field(max_length=MAX_SUBQUESTIONS)
 
 
 def analyzer(
@@ -66,7 +67,7 @@ def analyzer(
             question=question,
             answer="\n".join(subquestions),
             calls=len(asked.calls),
-            fallback=fallback,
+            fallback=fallback or asked.cut,
         )
         return {"subquestions": subquestions, "trajectory": [row], "ledger": asked.calls}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, RootModel
 
+from inference.limits import LongText, QuestionText
 from nodes.chain import chain_evidence, hop_id, next_hop, written
 from nodes.context import SelfAskContext
 from nodes.generator import Answer, read_answer
@@ -22,14 +23,14 @@ class FollowUp(BaseModel):
     """Output of the asker: what has to be found out next."""
 
     type: Literal["follow_up"]
-    question: str = Field(max_length=200)
+    question: QuestionText
 
 
 class Final(BaseModel):
     """Output of the asker: no follow-up question is needed."""
 
     type: Literal["final"]
-    answer: str = Field(max_length=200)
+    answer: LongText
 
 
 class FollowUpOrFinal(RootModel[FollowUp | Final]):
@@ -93,7 +94,7 @@ def asker(prompt: str) -> Node:
                 verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
                 calls=len(asked.calls),
                 truncated=asked.truncated,
-                fallback=f"{problem}; the question itself is asked" if problem else "",
+                fallback=f"{problem}; the question itself is asked" if problem else asked.cut,
             )
             return {"at": at, "seed": seed, "trajectory": [row], "ledger": asked.calls}
         # A follow-up question without words is no question, but it was read: there is no answer to be had.
@@ -109,7 +110,7 @@ def asker(prompt: str) -> Node:
             evidence=[ref["id"] for ref in evidence],
             calls=len(asked.calls),
             truncated=asked.truncated,
-            fallback=f"{problem}; there is no answer" if problem else "",
+            fallback=f"{problem}; there is no answer" if problem else asked.cut,
         )
         return {
             "seed": "",

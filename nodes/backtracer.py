@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from inference.limits import Limited
 from nodes.context import PruneContext
 from nodes.generator import Answer, read_answer
 from nodes.model import ask_model
@@ -23,7 +24,7 @@ __all__ = ["aggregator", "backtracer", "conclude", "next_to_resolve", "summarize
 class Summary(BaseModel):
     """Output of the summarizer."""
 
-    summary: str = Field(max_length=800)
+    summary: Annotated[str, Limited(800)]
 
 
 def next_to_resolve(tree: Sequence[TreeNode], context: PruneContext) -> list[TreeNode]:
@@ -88,7 +89,7 @@ def summarizer(prompt: str) -> Node:
             evidence=[ref["id"] for ref in node["documents"]],
             calls=len(asked.calls),
             truncated=asked.truncated,
-            fallback=f"{asked.problem}; only its documents go up" if asked.problem else "",
+            fallback=f"{asked.problem}; only its documents go up" if asked.problem else asked.cut,
         )
         return {"tree": [{**node, "result": summary}], "trajectory": [row], "ledger": asked.calls}
 
@@ -140,7 +141,7 @@ def aggregator(prompt: str, whole_tree: str) -> Node:
             evidence=[ref["id"] for ref in documents],
             calls=len(asked.calls),
             truncated=asked.truncated,
-            fallback=f"{asked.problem}; there is no answer" if asked.problem else "",
+            fallback=f"{asked.problem}; there is no answer" if asked.problem else asked.cut,
         )
         update: dict[str, Any] = {"tree": [{**node, "result": answer}], "trajectory": [row], "ledger": asked.calls}
         if node["id"] == "root" and asked.problem:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from inference.limits import Limited
 from nodes.context import PruneContext
 from nodes.model import ask_model
 from nodes.rendering import quoted
@@ -20,7 +21,7 @@ __all__ = ["brancher", "extractor"]
 class Entities(BaseModel):
     """Output of the extractor."""
 
-    entities: list[Annotated[str, Field(max_length=100)]] = Field(max_length=4)
+    entities: list[Annotated[str, Limited(100)]] = Field(max_length=4)
 
 
 def brancher() -> Node:
@@ -77,7 +78,7 @@ def extractor(prompt: str) -> Node:
             question=node["query"],
             answer="\n".join(entities),
             calls=len(asked.calls),
-            fallback=problem,
+            fallback=problem or asked.cut,
         )
         rows = [row, pruned_step(node, "extractor")] if problem else [row]
         return {"tree": [{**node, "entities": entities}], "trajectory": rows, "ledger": asked.calls}

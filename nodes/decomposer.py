@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Union
+from typing import Any, Literal, Union
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, RootModel
 
+from inference.limits import LongText, QuestionText
 from nodes.context import PruneContext
 from nodes.generator import is_abstention
 from nodes.model import ask_model
@@ -22,7 +23,6 @@ from nodes.tree import distinct
 __all__ = ["decomposer", "gated", "open_branches"]
 
 BranchKind = Literal["answer", "query", "entity"]
-_Text = Annotated[str, Field(max_length=200)]
 _CHOICES = {
     "answer": '{"type": "answer", "answer": "..."} if the passages suffice to answer the query',
     "nothing else": '{"type": "answer", "answer": "..."}, with an empty answer if the passages do not suffice',
@@ -73,7 +73,7 @@ def decomposer(prompt: str) -> Node:
             passages = [found.passages[ref["id"]] for ref in node["documents"]]
             calls += found.calls
         branches = open_branches(context, node["depth"], barred)
-        problem, truncated = "", 0
+        problem, cut, truncated = "", "", 0
         if branches:
             asked = await ask_model(
                 runtime,
@@ -92,7 +92,7 @@ def decomposer(prompt: str) -> Node:
                 score=("answer",) if "answer" in branches and gated(context) else (),
             )
             calls += asked.calls
-            problem, truncated = asked.problem, asked.truncated
+            problem, cut, truncated = asked.problem, asked.cut, asked.truncated
             node = _expanded(node, asked.value.root if asked.value else None, asked.logprobs, gated(context))
         else:
             node = {**node, "verdict": "evidence", "pruned": "the last level"}
@@ -104,7 +104,7 @@ def decomposer(prompt: str) -> Node:
         elif answered and gated(context) and not asked.logprobs:
             fallback = "the tokens that were given do not spell the answer; its confidence counts as 0"
         else:
-            fallback = ""
+            fallback = cut
         row = step(
             step_id,
             "answer" if answered else "decompose",
@@ -127,7 +127,7 @@ def decomposer(prompt: str) -> Node:
 
 class _AnswerBranch(BaseModel):
     type: Literal["answer"]
-    answer: str = Field(max_length=200)
+    answer: LongText
 
 
 @lru_cache(maxsize=32)
@@ -136,11 +136,11 @@ def _output(branches: tuple[BranchKind, ...], branching: int) -> Any:
 
     class QueryBranch(BaseModel):
         type: Literal["query"]
-        queries: list[_Text] = Field(min_length=branching, max_length=branching)
+        queries: list[QuestionText] = Field(min_length=branching, max_length=branching)
 
     class EntityBranch(BaseModel):
         type: Literal["entity"]
-        entities: list[_Text] = Field(min_length=1, max_length=branching)
+        entities: list[QuestionText] = Field(min_length=1, max_length=branching)
 
     kinds: dict[BranchKind, type[BaseModel]] = {"answer": _AnswerBranch, "query": QueryBranch, "entity": EntityBranch}
     return RootModel[Union[tuple(kinds[branch] for branch in branches)]]  # type: ignore[misc]  # noqa: UP007

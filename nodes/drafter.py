@@ -45,7 +45,7 @@ def drafter(prompt: str) -> Node:
         )
         update: dict[str, Any] = {"iteration": state["iteration"] + 1, "ledger": asked.calls}
         answer, status = read_answer(asked.value)
-        fallback = ""
+        fallback = asked.cut
         if asked.value:
             update |= {
                 "draft": plain(f"{asked.value.thought} {answer}"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from inference.limits import Limited, LongText
 from nodes.evidence import as_refs
 from nodes.model import ask_model
 from nodes.passages import fetch
@@ -18,7 +19,6 @@ from nodes.steps import step
 __all__ = [
     "ABSTENTIONS",
     "Answer",
-    "CompoundAnswer",
     "ReasonedAnswer",
     "generator",
     "is_abstention",
@@ -47,20 +47,14 @@ ABSTENTIONS = frozenset(
 class Answer(BaseModel):
     """Output of the generator."""
 
-    answer: str = Field(max_length=200)
-
-
-class CompoundAnswer(BaseModel):
-    """Output of a generator whose question asks for several things."""
-
-    answer: str = Field(max_length=1600)
+    answer: LongText
 
 
 class ReasonedAnswer(BaseModel):
     """Output of a generator that reasons first."""
 
-    thought: str = Field(max_length=800)
-    answer: str = Field(max_length=200)
+    thought: Annotated[str, Limited(800)]
+    answer: LongText
 
 
 Blocks = Callable[[Any, Any], Awaitable[list[str]]]
@@ -122,7 +116,7 @@ def generator(
             sentences=_sentences(state, runtime.context),
             calls=len(asked.calls),
             truncated=asked.truncated,
-            fallback=f"{asked.problem}; there is no answer" if asked.problem else "",
+            fallback=f"{asked.problem}; there is no answer" if asked.problem else asked.cut,
         )
         update: dict[str, Any] = {
             "answer": answer,

@@ -69,7 +69,7 @@ def hop_generator(prompt: str) -> Node:
             evidence=hop["kept"],
             calls=len(asked.calls) if asked else 0,
             truncated=asked.truncated if asked else 0,
-            fallback=f"{problem}; there is no answer" if problem else "",
+            fallback=f"{problem}; there is no answer" if problem else asked.cut if asked else "",
         )
         return {"chain": [hop], "trajectory": [row], "ledger": asked.calls if asked else []}
 

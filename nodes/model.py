@@ -28,6 +28,7 @@ from inference.chat import Message, Schema
 from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.ledger import Call
+from inference.limits import close_json
 from inference.settings import Role, get_settings
 from inference.structured import BadOutput, field_logprobs, parse_output, true_probability
 from nodes.context import Context
@@ -76,6 +77,8 @@ class Asked(Generic[Output]):
     """Log-probabilities of the tokens that spell the scored field; empty when not asked for or not given."""
     probability: float | None
     """Probability that the scored field, a boolean, is true; None when not asked for or not to be had."""
+    cut: str = ""
+    """Which texts of `value` were cut because they were too long; else ""."""
 
 
 class _Raw(TypedDict):
@@ -205,20 +208,26 @@ async def _ask_and_repair(
         **place(),
     )
     schema = None if read else Schema(f"{context.method}__{node}", output_schema(output))
-    parse = read or (lambda text: parse_output(text, output))
+    cut: list[str] = []
+    parse = read or (lambda text: parse_output(text, output, cut))
     request = _Request(endpoint, messages, call, schema, context, score, binary)
     raw = await _ask(request)
-    value, problem = _read(raw, parse)
+    value, problem = _read(raw, parse, context.max_tokens)
     calls = [raw["call"]]
     if value is None and schema is not None:
+        cut.clear()
         fixed = await _repair(request, raw, problem)
         if fixed is not None:
             raw = fixed
             calls.append(raw["call"])
-            value, problem = _read(raw, parse)
+            value, problem = _read(raw, parse, context.max_tokens)
+    if value is None and schema is not None and not score:
+        value = _unfinished(raw, parse)
+        cut.append(f"the reply was cut at max_tokens={context.max_tokens}")
     if value is None:
         return Asked(None, problem, calls, truncated, [], None)
-    return Asked(value, problem, calls, truncated, raw["logprobs"], raw["probability"])
+    noted = "; ".join(dict.fromkeys(cut))
+    return Asked(value, "", calls, truncated, raw["logprobs"], raw["probability"], noted)
 
 
 class Place(TypedDict):
@@ -326,12 +335,22 @@ async def _fit(
     return render(fitting), len(items) - fitting
 
 
-def _read(raw: _Raw, parse: Callable[[str], Output]) -> tuple[Output | None, str]:
+def _read(raw: _Raw, parse: Callable[[str], Output], max_tokens: int) -> tuple[Output | None, str]:
     try:
         return parse(raw["text"]), ""
     except BadOutput as error:
-        cut = "; it was cut at the length limit" if raw["finish_reason"] == "length" else ""
+        cut = f"; it was cut at the length limit (max_tokens={max_tokens})" if raw["finish_reason"] == "length" else ""
         return None, f"{error}{cut}"
+
+
+def _unfinished(raw: _Raw, parse: Callable[[str], Output]) -> Output | None:
+    """What a reply that the length limit cut off says as far as it goes; None where a field is missing."""
+    if raw["finish_reason"] != "length":
+        return None
+    try:
+        return parse(close_json(raw["text"]))
+    except BadOutput:
+        return None
 
 
 async def _repair(request: _Request, raw: _Raw, problem: str) -> _Raw | None:

@@ -86,7 +86,7 @@ def pair_writer(prompt: str, prompt_pairs: str) -> Node:
             answer="\n".join(f"{pair['question']} {pair['answer']}" for pair in drafts),
             evidence=[passage.id],
             calls=len(asked.calls),
-            fallback=f"{asked.problem}; the passage is not read" if asked.problem else "",
+            fallback=f"{asked.problem}; the passage is not read" if asked.problem else asked.cut,
         )
         update: dict[str, Any] = {"drafts": drafts, "facts": facts, "trajectory": [row], "ledger": asked.calls}
         if asked.problem:
@@ -130,7 +130,7 @@ def coverage_repairer(prompt: str) -> Node:
             answer="\n".join(f"{pair['question']} {pair['answer']}" for pair in drafts),
             evidence=[passage.id],
             calls=len(asked.calls),
-            fallback=f"{asked.problem}; nothing is added" if asked.problem else "",
+            fallback=f"{asked.problem}; nothing is added" if asked.problem else asked.cut,
         )
         return {"drafts": drafts, "repaired": True, "trajectory": [row], "ledger": asked.calls}
 

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from inference.hops import predict_hops
+from inference.limits import Limited, QuestionText
 from nodes.context import ParContext
 from nodes.model import ask_model
 from nodes.rendering import plain, quoted
@@ -22,8 +23,8 @@ __all__ = ["hop_predictor", "planner"]
 
 
 class _PlanStep(BaseModel):
-    thought: Annotated[str, Field(max_length=200)]
-    question: Annotated[str, Field(max_length=200)]
+    thought: Annotated[str, Limited(600)]
+    question: QuestionText
     action: Literal["Retrieve", "Answer"]
 
 
@@ -91,7 +92,7 @@ def planner(prompt: str) -> Node:
             answer="\n".join(f"{item['action']}: {item['question']}" for item in plan[: context.max_steps]),
             verdict=f"cut to {context.max_steps} of {len(plan)} steps" if len(plan) > context.max_steps else "",
             calls=len(asked.calls),
-            fallback=f"{fallback}; the question is the only step" if fallback else "",
+            fallback=f"{fallback}; the question is the only step" if fallback else asked.cut,
         )
         return {
             "plan": plan[: context.max_steps] or [_single(question)],

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from inference.limits import QuestionText
 from nodes.context import CompactContext
 from nodes.dag import build_dag, literal
 from nodes.model import ask_model
@@ -18,7 +19,7 @@ __all__ = ["question_decomposer"]
 
 
 class _SubQuestion(BaseModel):
-    question: Annotated[str, Field(max_length=200)]
+    question: QuestionText
     depends_on: Annotated[list[int], Field(max_length=8)] = []
 
 
@@ -68,7 +69,7 @@ def question_decomposer(prompt: str) -> Node:
             if known["read"] < known["passages"]
             else "",
             calls=len(asked.calls),
-            fallback="; ".join(problems),
+            fallback="; ".join([*problems, *filter(None, [asked.cut])]),
         )
         return {"plan": plan, "wave": 1, "trajectory": [row], "ledger": asked.calls}
 

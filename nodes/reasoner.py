@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from inference.limits import Limited
 from nodes.generator import passages_or_sentences
 from nodes.model import ask_model
 from nodes.rendering import numbered, plain, quoted
@@ -29,7 +30,7 @@ def round_id(state: Any) -> str:
 class NextSentence(BaseModel):
     """Output of the reasoner."""
 
-    sentence: str = Field(max_length=400)
+    sentence: Annotated[str, Limited(600)]
 
 
 def reasoner(prompt: str) -> Node:
@@ -69,7 +70,7 @@ def reasoner(prompt: str) -> Node:
             verdict="sufficient" if thought and concluded else "said before" if thought in thoughts else "",
             calls=len(asked.calls),
             truncated=asked.truncated,
-            fallback=f"{problem}; the reasoning ends here" if problem else "",
+            fallback=f"{problem}; the reasoning ends here" if problem else asked.cut,
         )
         return {
             "thoughts": [*thoughts, thought] if thought else thoughts,

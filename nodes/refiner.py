@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from inference.limits import QuestionText
 from nodes.chain import hop_id, next_hop, written
 from nodes.context import HanContext
 from nodes.model import ask_model
@@ -21,7 +22,7 @@ __all__ = ["refiner", "seed_refiner"]
 class RefinedQuestion(BaseModel):
     """Output of the refiner."""
 
-    question: str = Field(max_length=500)  # a long question that is simple already comes back as it is
+    question: QuestionText  # a long question that is simple already comes back as it is
 
 
 def refiner(prompt: str) -> Node:
@@ -56,7 +57,7 @@ def refiner(prompt: str) -> Node:
             answer=refined or plan_step["question"],
             calls=len(asked.calls),
             truncated=asked.truncated,
-            fallback=f"{problem}; the plan's question stays" if problem else "",
+            fallback=f"{problem}; the plan's question stays" if problem else asked.cut,
         )
         return {
             **with_step(state, {**plan_step, "asked": refined or plan_step["question"]}),
@@ -105,7 +106,7 @@ def seed_refiner(prompt: str) -> Node:
             verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
             calls=len(asked.calls),
             truncated=asked.truncated,
-            fallback=f"{problem}; the question itself is asked" if problem else "",
+            fallback=f"{problem}; the question itself is asked" if problem else asked.cut,
         )
         return {"seed": seed, "trajectory": [row], "ledger": asked.calls}
 

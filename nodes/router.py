@@ -119,7 +119,7 @@ def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: M
             question=question,
             answer=route,
             calls=len(asked.calls),
-            fallback=f"{asked.problem}; the question is taken for a single-step one" if asked.problem else "",
+            fallback=f"{asked.problem}; the question is taken for a single-step one" if asked.problem else asked.cut,
         )
         return {"route": route, "trajectory": [row], "ledger": asked.calls}
 

@@ -299,6 +299,7 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
         "answer": _cut(line["answer"]),
         "status": line["status"],
         "error": _cut((line.get("error") or {}).get("message", "")),
+        "notes": [_cut(note) for note in line.get("notes", [])],
         "thread": line["thread"],
         "cost": [line["cost"][name] for name in ("calls", "searches", "prompt_tokens", "completion_tokens", "seconds")],
         "titles": [_title(key, known) for key in keys],

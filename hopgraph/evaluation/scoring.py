@@ -60,6 +60,8 @@ class Record(TypedDict):
     cost: dict[str, float]
     truncated: bool
     fallback: bool
+    unsupported: bool
+    """Answered by a method that searches, without a passage that supports the answer."""
 
 
 class Price(TypedDict):
@@ -99,6 +101,8 @@ class Variant(TypedDict):
     """Questions in which a prompt did not fit and passages were left out."""
     fallbacks: int
     """Questions in which a model's output could not be used and something else was done."""
+    unsupported: int
+    """Answers without evidence, of methods that search."""
     metrics: dict[str, Estimate]
     costs: dict[str, Estimate]
     efr: float | None
@@ -224,6 +228,7 @@ def record_of(line: Mapping[str, Any]) -> Record:
         cost=cost,
         truncated=any(step["truncated"] for step in line["trajectory"]),
         fallback=any(step["fallback"] for step in line["trajectory"]),
+        unsupported=line["status"] == "answered" and not line["evidence"] and bool(line.get("notes")),
     )
 
 
@@ -292,6 +297,7 @@ def _variant(
         unjudged=unjudged,
         truncated=sum(record["truncated"] for record in records),
         fallbacks=sum(record["fallback"] for record in records),
+        unsupported=sum(record["unsupported"] for record in records),
         metrics=scores,
         costs=costs,
         efr=forgotten / complete if complete else None,

@@ -89,6 +89,7 @@ def _row(variant: Variant, shares: Sequence[str], counts: Sequence[str], marks: 
         "n": variant["n"],
         "failed": variant["failed"],
         "unjudged": variant["unjudged"],
+        "unsupported": variant["unsupported"],
         "failures": ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items())),
         "cells": [
             *(_cell(variant["metrics"].get(key), 100, marks.get(key, ""), good="▲") for key in shares),

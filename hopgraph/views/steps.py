@@ -19,9 +19,10 @@ class Nested:
 
 
 def nested(steps: Sequence[Step]) -> list[Nested]:
-    """The steps at the top, with all others below them.
+    """The steps at the top, with all others below them, in the order of the trajectory: that in which they happened.
 
-    Siblings come as they were made, but numbered ones by their number: those of one level may end in any order.
+    Of steps that differ in their last number only, such as `root/1` and `root/2`, the lower one comes first: branches
+    that are worked on side by side may end in any order. They share the places that they have among their siblings.
     """
     rows = {step["id"]: Nested(step) for step in steps}
     top: list[Nested] = []
@@ -29,13 +30,19 @@ def nested(steps: Sequence[Step]) -> list[Nested]:
         above = rows.get(row.step["parent"])
         (top if above is None or above is row else above.below).append(row)
     for siblings in [top, *(row.below for row in rows.values())]:
-        numbered = [place for place, row in enumerate(siblings) if _number(row) is not None]
-        in_order = sorted((siblings[place] for place in numbered), key=lambda row: _number(row) or 0)
-        for place, row in zip(numbered, in_order, strict=True):
-            siblings[place] = row
+        _sort_branches(siblings)
     return top
 
 
-def _number(row: Nested) -> int | None:
-    last = row.step["id"].rpartition("/")[2]
-    return int(last) if last.isascii() and last.isdecimal() else None
+def _sort_branches(siblings: list[Nested]) -> None:
+    """Put the branches of each series into the order of their numbers."""
+    series: dict[str, list[tuple[int, int]]] = {}
+    for place, row in enumerate(siblings):
+        name, _, last = row.step["id"].rpartition("/")
+        if last.isascii() and last.isdecimal():
+            series.setdefault(name, []).append((int(last), place))
+    before = list(siblings)
+    for numbered in series.values():
+        places = sorted(place for _, place in numbered)
+        for place, (_, source) in zip(places, sorted(numbered), strict=True):
+            siblings[place] = before[source]

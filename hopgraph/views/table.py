@@ -151,6 +151,8 @@ def _notes(variants: Sequence[Variant]) -> list[str]:
             lines.append(f"{name}: in {variant['truncated']} questions passages were left out to fit a prompt")
         if variant["fallbacks"]:
             lines.append(f"{name}: in {variant['fallbacks']} questions a model output could not be used as it was")
+        if variant["unsupported"]:
+            lines.append(f"{name}: {counted(variant['unsupported'], 'answer')} without a passage that supports it")
         if cached := variant["costs"]["cached_calls"]["mean"]:
             lines.append(f"{name}: {cached:.1f} further calls a question came from the cache and cost nothing")
     return lines

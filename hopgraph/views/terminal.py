@@ -52,6 +52,7 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
         tree,
         _evidence(result, passages),
         _answer(result),
+        *(Text(f"note: {plain(note)}", style="yellow") for note in result.get("notes", [])),
         Text(_cost(result), style="dim"),
     )
 

@@ -7,12 +7,11 @@ import re
 
 from hopgraph.cli import run_app
 from hopgraph.run import ask, make_context
-from hopgraph.views.steps import nested
-from nodes.steps import step
 from stores.build import build_index
 from stores.checkpoints import open_checkpoints
 from stores.passages import Passage
 from tests.graphs import test_compactrag, test_hanrag, test_parrag, test_prunerag
+from tests.scripted import Raw
 
 POISON = "<script>alert(1)</script></mark>{{ 7 * 7 }} & \x1b[31m"
 
@@ -91,6 +90,17 @@ def test_a_run_that_failed_is_shown_as_far_as_it_got(model, tmp_path):
     assert '<b class="bad">repair</b>' in page
 
 
+def test_a_run_that_was_cut_off_in_a_subgraph_is_shown_with_the_steps_made_there(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+    replies = test_hanrag.play(**test_hanrag.COMPLEX)
+    model(lambda r: Raw(503, "{}") if r.node == "generator" else replies(r))
+    result = run("hanrag", test_hanrag.QUESTION, test_hanrag.CONTEXTS)
+    assert result["status"] == "failed"
+    page = page_of(tmp_path)
+    assert [row["id"] for row in result["trajectory"] if f'id="step-{row["id"]}"' not in page] == []
+    assert len(result["trajectory"]) > 3
+
+
 def edited(edit):
     """Change what the latest checkpoint of the thread has."""
 
@@ -138,13 +148,6 @@ def test_an_unknown_thread_or_run_is_said_so(home, capsys, tmp_path):
     assert run_app(["trace", "x", "--run", str(tmp_path)]) == 2
     assert "checkpoints.sqlite" in capsys.readouterr().err
     assert run_app(["trace", "../../etc/passwd"]) == 2
-
-
-def test_numbered_siblings_come_in_order_and_children_under_their_parents():
-    made = ["root/again", "root/2", "root/2/a", "root/1", "root/10", "root/end"]
-    rows = nested([step(key, "answer", "n", parent=key.rpartition("/")[0]) for key in made])
-    assert [row.step["id"] for row in rows] == ["root/again", "root/1", "root/2", "root/10", "root/end"]
-    assert [row.step["id"] for row in rows[2].below] == ["root/2/a"]
 
 
 def test_prunerag_s_tree_is_drawn_with_confidences_and_why_branches_end(model, tmp_path):
