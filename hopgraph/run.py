@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hopgraph.methods import METHODS, check_method, context_class, load
 from hopgraph.results import Result, Waiting, result_of
+from inference.drain import on_drain
 from inference.errors import HopgraphError, InputError, StoreError, did_you_mean
 from inference.ledger import merge_calls
 from inference.settings import get_settings
@@ -336,16 +337,28 @@ async def _run_graph(
     on_step: Callable[[Step], None] | None,
     on_event: Callable[[Event], None] | None,
 ) -> Result:
+    from langgraph.errors import GraphDrained
+    from langgraph.runtime import RunControl
+
     graph = load(context.method, saver)
     error: RunError | None = None
+    control = RunControl()
     thread = str(config["configurable"]["thread_id"])
     # What nobody listens to is not sent: each event wakes the event loop.
     heard: list[StreamMode] = ["updates"] if on_step or on_event else []
     heard += ["custom"] if on_event else []
     try:
-        async with only_here(saver, thread):
+        async with only_here(saver, thread), on_drain(control.request_drain):
             # `sync`: a step's results are on disk before the next step's calls go out.
-            stream = graph.astream(given, config, context=context, stream_mode=heard, durability="sync", subgraphs=True)
+            stream = graph.astream(
+                given,
+                config,
+                context=context,
+                stream_mode=heard,
+                durability="sync",
+                subgraphs=True,
+                control=control,
+            )
             reported: dict[str, Step] = {}
             async for _, mode, update in stream:
                 if mode == "custom" and on_event is not None:
@@ -358,6 +371,8 @@ async def _run_graph(
                             on_step(row)
                         if on_event is not None:
                             on_event(StepEvent(type="step", step=row))
+    except GraphDrained:
+        raise asyncio.CancelledError from None
     except InputError:
         raise
     except HopgraphError as problem:

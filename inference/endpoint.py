@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
+from inference import drain
 from inference.chat import Message, Reply, Schema, cache_key, name_of, pack_reply, read_reply, unpack_reply
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
 from inference.http import Connections, Refusal, may_pass, root_cause, seconds_to_wait
@@ -349,14 +350,15 @@ class Endpoint:
         )
 
     async def _once(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
-        started = time.time()
-        clock = time.perf_counter()
-        answer = await self._http.post(
-            f"{self.url}/chat/completions",
-            {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
-            self.settings.llm_timeout,
-            {"X-Request-Id": request_id},
-        )
+        async with drain.request():
+            started = time.time()
+            clock = time.perf_counter()
+            answer = await self._http.post(
+                f"{self.url}/chat/completions",
+                {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
+                self.settings.llm_timeout,
+                {"X-Request-Id": request_id},
+            )
         self._outage = False
         return read_reply(answer, model, started, time.perf_counter() - clock)
 

@@ -19,6 +19,7 @@ from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, versions
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
 from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
+from inference.drain import draining
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.settings import get_settings
 from inference.slots import on_waiting, turn
@@ -304,12 +305,12 @@ class _Runner:
 
     async def work(self, queue: deque[Job]) -> None:
         """Take one question after the other, the oldest first."""
-        while queue:
+        while queue and not draining():
             with ExitStack() as until_first_call:
                 await self._beginning.acquire()
                 until_first_call.callback(self._beginning.release)
                 on_waiting.set(until_first_call.close)
-                if not queue:
+                if not queue or draining():
                     break
                 job = queue.popleft()
                 turn.set(job.number)
