@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-__all__ = ["begin", "draining", "finish", "in_flight", "on_drain", "request"]
+__all__ = ["answered", "begin", "draining", "finish", "in_flight", "on_drain", "request"]
 
 _draining = False
 _in_flight = 0
+_waiting: asyncio.Future[None] | None = None
 _told: list[Callable[[], None]] = []
 
 
@@ -37,6 +38,14 @@ def in_flight() -> int:
     return _in_flight
 
 
+async def answered() -> None:
+    """Wait until no request is in flight. Call it after `begin`."""
+    global _waiting
+    while _in_flight:
+        _waiting = asyncio.get_running_loop().create_future()
+        await _waiting
+
+
 @asynccontextmanager
 async def request() -> AsyncIterator[None]:
     """Around a request. While the process drains, a new one waits here until it is cancelled."""
@@ -48,6 +57,8 @@ async def request() -> AsyncIterator[None]:
         yield
     finally:
         _in_flight -= 1
+        if _waiting is not None and not _waiting.done():
+            _waiting.set_result(None)
 
 
 @asynccontextmanager

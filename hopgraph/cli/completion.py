@@ -63,4 +63,3 @@ def threads(incomplete: str) -> list[tuple[str, str]]:
                 about = json.loads(json.loads(metadata or "{}").get("hopgraph", "{}"))
             rows.append((str(thread), " ".join(str(about.get("question", "")).split())[:80]))
     return rows
-

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hopgraph.signals import EXITS, Stopped, at_once
@@ -111,9 +111,8 @@ async def _drain(task: asyncio.Task[object]) -> None:
     if calls := drain.in_flight():
         count = f"{calls} model call{'s' if calls > 1 else ''} in flight"
         _print(f"hopgraph: stopping; {count} may take up to {DRAIN:.0f} s, a second signal stops at once")
-    end = asyncio.get_running_loop().time() + DRAIN
-    while drain.in_flight() and asyncio.get_running_loop().time() < end:
-        await asyncio.sleep(0.05)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(drain.answered(), DRAIN)
     await asyncio.sleep(SETTLE)
     task.cancel()
 

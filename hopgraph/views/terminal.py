@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -52,6 +52,7 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
         tree,
         _evidence(result, passages),
         _answer(result),
+        *(Text(f"note: {plain(note)}", style="yellow") for note in cast("dict[str, Any]", result).get("notes", [])),
         Text(_cost(result), style="dim"),
     )
 
