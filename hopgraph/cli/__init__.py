@@ -81,7 +81,7 @@ def run_app(words: list[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     try:
         with reported(words):
-            code = app(words, standalone_mode=False)
+            code = app(words, prog_name="hopgraph", standalone_mode=False)
     except Leave as leave:
         return leave.code
     except SystemExit as leave:
