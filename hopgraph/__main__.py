@@ -1,5 +1,19 @@
-"""`python -m hopgraph` is the `hopgraph` command."""
+"""The `hopgraph` command, also as `python -m hopgraph`."""
 
-from hopgraph.cli import main
+from __future__ import annotations
 
-main()
+from hopgraph.signals import stop_at_once
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line of this process; ctrl-C is answered from here on, imports included."""
+    stop_at_once()
+    from hopgraph.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from hopgraph.signals import Stopped
+
 __all__ = ["run"]
 
 Result = TypeVar("Result")
@@ -17,7 +19,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
 
     try:
         return uvloop.run(main)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         # A second ctrl-C closes the loop while its threads are still at work; uvloop's own says so with a traceback.
         shown = threading.excepthook
         threading.excepthook = lambda end: None if str(end.exc_value) == "Event loop is closed" else shown(end)

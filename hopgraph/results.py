@@ -11,7 +11,26 @@ from inference.ledger import Call, Cost, cost_of
 from nodes.rendering import counted
 from nodes.state import RunError, Status, Step
 
-__all__ = ["Result", "Waiting", "result_of"]
+__all__ = ["Change", "EvidencePassage", "Result", "Waiting", "result_of"]
+
+
+class EvidencePassage(TypedDict):
+    """A passage that the answer rests on."""
+
+    id: str
+    title: str
+    text: str
+    score: float
+    found_by: str
+
+
+class Change(TypedDict):
+    """Settings that were changed when a run was resumed."""
+
+    at: str
+    """When, ISO 8601 in UTC."""
+    settings: dict[str, Any]
+    """The new values."""
 
 
 class Waiting(TypedDict):
@@ -48,6 +67,11 @@ class Result(TypedDict):
     """PruneRAG's tree, the nodes as `nodes.state.TreeNode` has them but for `documents`, which are passage ids."""
     error: NotRequired[RunError]
     """Why it failed, when it did."""
+    passages: NotRequired[list[EvidencePassage]]
+    """The evidence in the order of `evidence`, with its texts: in `ask --json` and `resume --json`, not in
+    `results.jsonl`."""
+    changes: NotRequired[list[Change]]
+    """Settings that `resume --set` changed, oldest first."""
     waiting: NotRequired[list[Waiting]]
     """What a person has to decide before the run can go on; its error is then of the kind `review`."""
 

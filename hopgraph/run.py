@@ -8,12 +8,14 @@ import json
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from hopgraph.methods import METHODS, check_method, context_class, load
-from hopgraph.results import Result, Waiting, result_of
+from hopgraph.results import Change, EvidencePassage, Result, Waiting, result_of
+from inference.drain import on_drain
 from inference.errors import HopgraphError, InputError, StoreError, did_you_mean
 from inference.ledger import merge_calls
 from inference.settings import get_settings
@@ -34,6 +36,8 @@ __all__ = [
     "about_of",
     "ask",
     "astream",
+    "changed",
+    "evidence_passages",
     "failed",
     "make_context",
     "new_thread",
@@ -61,6 +65,8 @@ class Thread:
     finished: bool
     waiting: list[Waiting]
     """What a person has to decide before it goes on."""
+    changes: list[Change]
+    """Settings that were changed when it was resumed."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class About:
     """"" where only the run's state has it."""
     context: dict[str, Any] | None
     """Settings as they were given; None where only the run's state has them."""
+    changes: list[Change] = field(default_factory=list)
 
 
 def about_of(metadata: Mapping[str, Any]) -> About | None:
@@ -82,7 +89,8 @@ def about_of(metadata: Mapping[str, Any]) -> About | None:
         if _METADATA not in metadata:
             return About(str(metadata["graph_id"]), "ask", "", None)
         about = json.loads(metadata[_METADATA])
-        return About(str(about["method"]), str(about["id"]), str(about["question"]), dict(about["context"]))
+        changes = [Change(at=str(row["at"]), settings=dict(row["settings"])) for row in about.get("changes", [])]
+        return About(str(about["method"]), str(about["id"]), str(about["question"]), dict(about["context"]), changes)
     except (KeyError, ValueError, TypeError):
         return None
 
@@ -161,12 +169,8 @@ async def ask(
     given |= {"contexts": list(contexts)} if contexts is not None else {}
     given |= {"gold": list(gold)} if gold is not None else {}
     given |= {"gold_route": gold_route} if gold_route is not None else {}
-    settings = context.model_dump(mode="json", exclude_unset=True)
-    about = {"method": context.method, "id": question_id, "question": question, "context": settings}
-    config: RunnableConfig = {
-        "configurable": {"thread_id": thread},
-        "metadata": {_METADATA: json.dumps(about, ensure_ascii=False)},
-    }
+    about = _about(Thread(thread, context.method, question_id, question, context, False, [], []))
+    config: RunnableConfig = {"configurable": {"thread_id": thread}, "metadata": {_METADATA: about}}
     return await _run(given, context, saver, config, question_id, question, on_step, on_event)
 
 
@@ -177,6 +181,7 @@ async def resume(
     on_event: Callable[[Event], None] | None = None,
     *,
     decisions: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Result:
     """Go on with a thread that was cut off; a thread that has ended is shown and not run again.
 
@@ -185,25 +190,85 @@ async def resume(
         saver: Where it is kept.
         on_step: Called with each step of the trajectory as it ends.
         decisions: What a person decided, by the id of what was waiting: see `nodes.person.decide`. Others wait on.
+        changes: Settings that are changed from here on: see `changed`. The thread keeps them.
 
     Raises:
         StoreError: There is no such thread, or its index has changed since.
-        InputError: Nothing of an id waits for a decision.
+        InputError: Nothing of an id waits for a decision, or a setting can't be changed.
     """
     from langgraph.types import Command
 
     found = await read_thread(thread, saver)
+    if changes:
+        found = changed(found, changes)
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
     if unknown := sorted((decisions or {}).keys() - {row["id"] for row in found.waiting}):
         known = ", ".join(row["id"] for row in found.waiting)
         raise InputError(f"decision: nothing waits as {unknown[0]}", hint=f"waiting: {known or 'nothing'}")
     if found.finished:
-        return await _result(found.context, saver, config, found.question_id, found.question, None)
-    latest = await saver.aget_tuple(config)
-    about = (latest.metadata if latest else {}).get(_METADATA)
-    config["metadata"] = {_METADATA: about}
-    given: Any = Command(resume=dict(decisions)) if decisions else None
-    return await _run(given, found.context, saver, config, found.question_id, found.question, on_step, on_event)
+        result = await _result(found.context, saver, config, found.question_id, found.question, None)
+    else:
+        latest = await saver.aget_tuple(config)
+        about = (latest.metadata if latest else {}).get(_METADATA)
+        config["metadata"] = {_METADATA: _about(found) if changes else about}
+        given: Any = Command(resume=dict(decisions)) if decisions else None
+        result = await _run(given, found.context, saver, config, found.question_id, found.question, on_step, on_event)
+    if found.changes:
+        result["changes"] = found.changes
+    return result
+
+
+def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
+    """A thread as it goes on with other settings: those of `Context.may_change` may change, and nothing else.
+
+    Raises:
+        InputError: It has ended, or a setting is unknown, wrong, or one that has to stay as it is.
+    """
+    before = found.context.model_dump(mode="json")
+    context = make_context(found.method, {**found.context.model_dump(mode="json", exclude_unset=True), **values})
+    after = context.model_dump(mode="json")
+    differing = {name: after[name] for name in values if after[name] != before[name]}
+    if not differing:
+        return found
+    if found.finished:
+        raise InputError(
+            f"{next(iter(differing))}: thread {found.id} has ended; nothing can be changed any more",
+            hint="ask the question anew with the other setting",
+        )
+    if fixed := sorted(differing.keys() - context.may_change):
+        raise InputError(
+            f"{fixed[0]}: can't change in the middle of a run: what it has found so far rests on the old value",
+            hint=f"settings that can: {', '.join(sorted(context.may_change))}; for others ask the question anew",
+        )
+    change = Change(at=datetime.now(UTC).isoformat(timespec="seconds"), settings=differing)
+    return replace(found, context=context, changes=[*found.changes, change])
+
+
+def _about(found: Thread) -> str:
+    """What the checkpoints of a thread say it was started with."""
+    settings = found.context.model_dump(mode="json", exclude_unset=True)
+    about: dict[str, Any] = {"method": found.method, "id": found.question_id, "question": found.question}
+    about |= {"context": settings} | ({"changes": found.changes} if found.changes else {})
+    return json.dumps(about, ensure_ascii=False)
+
+
+async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> list[EvidencePassage]:
+    """The passages that a thread's answer rests on, best first; text that can't be had any more is ""."""
+    from nodes.passages import find
+
+    state = (await load(found.method, saver).aget_state({"configurable": {"thread_id": found.id}})).values
+    refs = state.get("evidence", [])
+    texts = await asyncio.to_thread(find, found.context.index, [ref["id"] for ref in refs])
+    return [
+        EvidencePassage(
+            id=ref["id"],
+            title=ref["title"],
+            text=texts[ref["id"]].text if ref["id"] in texts else "",
+            score=ref["score"],
+            found_by=ref["found_by"],
+        )
+        for ref in refs
+    ]
 
 
 async def astream(
@@ -256,7 +321,7 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     if latest is None:
         raise StoreError(
             f"no thread {thread}",
-            hint="`hopgraph ask` prints the id of its thread when it starts; "
+            hint="`hopgraph list threads` shows those of `hopgraph ask`; "
             f"one of an evaluation is in the run's folder: `hopgraph trace {thread} --run DIR`",
         )
     about = about_of(cast("dict[str, Any]", latest.metadata))
@@ -271,7 +336,7 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     except (InputError, ValueError, TypeError):
         raise strange from None
     # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
-    return Thread(thread, context.method, about.id, question, context, not state.tasks, _waiting(state))
+    return Thread(thread, context.method, about.id, question, context, not state.tasks, _waiting(state), about.changes)
 
 
 def check_thread(thread: str) -> str:
@@ -337,16 +402,28 @@ async def _run_graph(
     on_step: Callable[[Step], None] | None,
     on_event: Callable[[Event], None] | None,
 ) -> Result:
+    from langgraph.errors import GraphDrained
+    from langgraph.runtime import RunControl
+
     graph = load(context.method, saver)
     error: RunError | None = None
+    control = RunControl()
     thread = str(config["configurable"]["thread_id"])
     # What nobody listens to is not sent: each event wakes the event loop.
     heard: list[StreamMode] = ["updates"] if on_step or on_event else []
     heard += ["custom"] if on_event else []
     try:
-        async with only_here(saver, thread):
+        async with only_here(saver, thread), _nothing_of_refused(graph, config), on_drain(control.request_drain):
             # `sync`: a step's results are on disk before the next step's calls go out.
-            stream = graph.astream(given, config, context=context, stream_mode=heard, durability="sync", subgraphs=True)
+            stream = graph.astream(
+                given,
+                config,
+                context=context,
+                stream_mode=heard,
+                durability="sync",
+                subgraphs=True,
+                control=control,
+            )
             reported: dict[str, Step] = {}
             async for _, mode, update in stream:
                 if mode == "custom" and on_event is not None:
@@ -359,6 +436,8 @@ async def _run_graph(
                             on_step(row)
                         if on_event is not None:
                             on_event(StepEvent(type="step", step=row))
+    except GraphDrained:
+        raise asyncio.CancelledError from None
     except InputError:
         raise
     except HopgraphError as problem:
@@ -366,7 +445,21 @@ async def _run_graph(
             raise
         node = _failed_node(await graph.aget_state(config, subgraphs=True))
         error = RunError(kind=problem.kind, message=problem.message, node=node)
+        error |= {"hint": problem.hint} if problem.hint else {}
+        error |= {"permanent": True} if getattr(problem, "permanent", False) else {}
     return await _result(context, saver, config, question_id, question, error)
+
+
+@asynccontextmanager
+async def _nothing_of_refused(graph: Any, config: RunnableConfig) -> AsyncIterator[None]:
+    """Keep nothing of a question that is refused before the first step has ended: there is nothing to resume."""
+    try:
+        yield
+    except (InputError, StoreError):
+        with suppress(HopgraphError):
+            if "settings" not in (await graph.aget_state(config)).values:
+                await graph.checkpointer.adelete_thread(config["configurable"]["thread_id"])
+        raise
 
 
 def _failed_node(snapshot: Any) -> str:

@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
+from inference import drain
+from inference.base_url import meant
 from inference.chat import Message, Reply, Schema, cache_key, name_of, pack_reply, read_reply, unpack_reply
-from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
-from inference.http import Connections, Refusal, may_pass, root_cause, seconds_to_wait
+from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, did_you_mean
+from inference.http import Connections, Refusal, may_pass, passes, root_cause, seconds_to_wait
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
 from inference.slots import Slots, turn
@@ -38,6 +40,7 @@ _RESERVED = frozenset(
 )
 """Request fields that HOPGRAPH_LLM_EXTRA can't set: the caller does, or the reply could not be read."""
 _TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
+_NO_SCHEMA = re.compile(r"response_format|json_schema|json schema|structured output|grammar|guided")
 _UNFINISHED = frozenset({"length", "content_filter", "abort", "error"})
 """Finish reasons of replies that another try may better: they are not cached."""
 
@@ -133,23 +136,45 @@ class Endpoint:
             rows = [row for row in data if isinstance(row, dict)]
             models = tuple(str(row["id"]) for row in rows)
         except (Refusal, OSError, aiohttp.ClientError) as error:
-            if self.model and isinstance(error, Refusal) and error.status in (404, 405, 501):
-                return ServerInfo("other", (), None)  # chat completions are all that it has
+            if isinstance(error, Refusal) and error.status in (404, 405, 501):
+                await self._check_url()
+                if self.model:
+                    return ServerInfo("other", (), None)  # chat completions are all that it has
             raise self._explain(error, patience) from None
         except (ValueError, KeyError, TypeError):
+            await self._check_url()
             raise EndpointError(
                 f"{self.shown}/models did not answer like an OpenAI-compatible server",
                 hint=f"check {self.prefix}_URL; it usually ends in /v1",
+                permanent=True,
             ) from None
         row = next((row for row in rows if row["id"] == self.model), rows[0] if rows else {})
         # vLLM gives the length of base models only; an adapter has that of its base.
         lengths = [length for one in (row, *rows) if isinstance(length := one.get("max_model_len"), int)]
-        if lengths:  # others than vLLM say so in its field, and give their own name
-            kind: Literal["vllm", "other"] = "vllm" if row.get("owned_by", "vllm") == "vllm" else "other"
-            return ServerInfo(kind, models, lengths[0])
+        if lengths:  # others than vLLM say so in its field, too
+            return ServerInfo(await self._kind(row.get("owned_by")), models, lengths[0])
         if row.get("owned_by") == "llamacpp":
             return ServerInfo("llama.cpp", models, await self._llama_context())
         return ServerInfo("other", models, None)
+
+    async def _check_url(self) -> None:
+        """See whether another base URL is the server's.
+
+        Raises:
+            EndpointError: One is.
+        """
+        if right := await meant(self.url, lambda url: self._http.get(url, 10.0)):
+            raise EndpointError(
+                f"{self.prefix}_URL: {self.shown} is not the base URL of an OpenAI-compatible server",
+                hint=f"did you mean {_shown(right)}?",
+                permanent=True,
+            )
+
+    async def _kind(self, owner: object) -> Literal["vllm", "other"]:
+        """Whether a server is vLLM: it says so, or says nothing and has its version page."""
+        if owner is None:
+            return "vllm" if await self.version() else "other"
+        return "vllm" if owner == "vllm" else "other"
 
     async def _llama_context(self) -> int | None:
         import aiohttp
@@ -171,7 +196,7 @@ class Endpoint:
     @property
     def shown(self) -> str:
         """The URL as messages may show it: without a password."""
-        return re.sub(r"[^/@]*@", "***@", self.url)
+        return _shown(self.url)
 
     @property
     def _root(self) -> str:
@@ -192,6 +217,23 @@ class Endpoint:
                 )
             self.model = models[0]
         return self.model
+
+    async def check(self) -> str:
+        """The model that will be asked, after everything that can be known beforehand is seen to be right.
+
+        Raises:
+            InputError: The server does not have the model, or which one is meant is not clear.
+            EndpointError: The server can't be used.
+        """
+        info = await self.describe()
+        # Others may know a model by more names than they list.
+        if info.kind == "vllm" and self.model and info.models and self.model not in info.models:
+            raise InputError(
+                f"{self.shown} has no model {self.model!r}",
+                hint=f"{did_you_mean(self.model, info.models)}it has {', '.join(info.models[:10])}; "
+                f"{self.prefix}_MODEL or --set model=NAME names one",
+            )
+        return await self.model_name()
 
     async def context(self) -> int | None:
         """Tokens that a prompt and its completion have together; None if nobody says."""
@@ -214,7 +256,10 @@ class Endpoint:
         """Prompt length in tokens, chat template included, by the tokenizer that vLLM and llama.cpp servers have."""
         import aiohttp
 
-        is_llama = (await self.describe()).kind == "llama.cpp"
+        kind = (await self.describe()).kind
+        if kind == "other":
+            return None
+        is_llama = kind == "llama.cpp"
         place = f"{self.url}/chat/completions/input_tokens" if is_llama else f"{self._root}/tokenize"
         body = {"model": await self.model_name(), "messages": [asdict(message) for message in messages]}
         if switches := self.settings.llm_extra.get("chat_template_kwargs"):
@@ -349,14 +394,15 @@ class Endpoint:
         )
 
     async def _once(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
-        started = time.time()
-        clock = time.perf_counter()
-        answer = await self._http.post(
-            f"{self.url}/chat/completions",
-            {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
-            self.settings.llm_timeout,
-            {"X-Request-Id": request_id},
-        )
+        async with drain.request():
+            started = time.time()
+            clock = time.perf_counter()
+            answer = await self._http.post(
+                f"{self.url}/chat/completions",
+                {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
+                self.settings.llm_timeout,
+                {"X-Request-Id": request_id},
+            )
         self._outage = False
         return read_reply(answer, model, started, time.perf_counter() - clock)
 
@@ -393,6 +439,7 @@ class Endpoint:
         return EndpointError(
             f"{self.shown} answered with something that is not a chat completion: {self._clean(error)}",
             hint=f"check {self.prefix}_URL; is there a proxy or another program at this address?",
+            permanent=True,
         )
 
     def _clean(self, what: object) -> str:
@@ -404,17 +451,33 @@ class Endpoint:
     def _refused(self, status: int, detail: str) -> EndpointError:
         said = f": {detail}" if detail else ""
         if status in (400, 413) and _TOO_LONG.search(detail.lower()):
-            return PromptTooLong(f"the prompt does not fit the model's context{said}", hint="set HOPGRAPH_LLM_CONTEXT")
+            return PromptTooLong(
+                f"the prompt does not fit the model's context{said}", hint="set HOPGRAPH_LLM_CONTEXT", permanent=True
+            )
+        return EndpointError(
+            f"{self.shown} refused the request with status {status}{said}",
+            hint=self._advice(status, detail.lower()),
+            permanent=not passes(status),
+        )
+
+    def _advice(self, status: int, detail: str) -> str:
+        """What to do about a refusal."""
+        if status in (400, 422) and _NO_SCHEMA.search(detail):
+            return (
+                "the server does not enforce JSON schemas as it is set up: use one that does (vLLM, llama.cpp), or see "
+                "its settings for structured output"
+            )
+        models = self._info.models if self._info else ()
+        if status == 404 and self.model and models and self.model not in models:
+            near = did_you_mean(self.model, models)
+            return f"set {self.prefix}_MODEL; {near}the server has {', '.join(models[:10])}"
         hints = {
             401: f"set {self.prefix}_API_KEY",
             403: f"set {self.prefix}_API_KEY",
             404: f"check {self.prefix}_URL (it usually ends in /v1) and {self.prefix}_MODEL",
             429: "the server is rate-limited: lower HOPGRAPH_LLM_CONCURRENCY",
         }
-        return EndpointError(
-            f"{self.shown} refused the request with status {status}{said}",
-            hint=hints.get(status, "see the server's log"),
-        )
+        return hints.get(status, "see the server's log")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -460,6 +523,10 @@ def _embedded_url() -> str:
     from inference.embedded import ensure_server
 
     return ensure_server(get_settings().embedded_model).url
+
+
+def _shown(url: str) -> str:
+    return re.sub(r"[^/@]*@", "***@", url)
 
 
 def _is_url(url: str) -> bool:

@@ -60,10 +60,20 @@ class EndpointError(HopgraphError):
     """The model's server can't be reached, refuses, or answers with something that is not a completion.
 
     The run can be resumed: nothing that had been answered is lost.
+
+    Args:
+        message: What is wrong.
+        hint: What to do about it.
+        permanent: The same request will fail again until somebody changes something: a wrong key, an unknown model, a
+            server that lacks a feature. No such request is tried again.
     """
 
     kind = "endpoint"
     exit_code = 3
+
+    def __init__(self, message: str, *, hint: str = "", permanent: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.permanent = permanent
 
 
 class DeadlineError(HopgraphError):

@@ -14,10 +14,12 @@ from urllib.request import getproxies, proxy_bypass
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Connections", "Refusal", "may_pass", "root_cause", "seconds_to_wait"]
+__all__ = ["Connections", "Refusal", "may_pass", "passes", "root_cause", "seconds_to_wait"]
 
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
-"""Besides every 5xx. A 400 is the request's fault and comes back the same."""
+"""Besides 5xx. A 400 is the request's fault and comes back the same."""
+_NEVER = frozenset({501, 505})
+"""Of 5xx: what the server does not implement."""
 CONNECT_TIMEOUT = 10.0
 _HERE = ("127.0.0.1", "localhost", "::1")
 _KEPT_ALIVE = 3.0
@@ -98,12 +100,17 @@ class Connections:
             yield session
 
 
+def passes(status: int) -> bool:
+    """Whether a refusal with this status may pass."""
+    return status in RETRIED_STATUS or (status >= 500 and status not in _NEVER)
+
+
 def may_pass(error: BaseException) -> bool:
     """Whether the same request may be answered later."""
     import aiohttp
 
     if isinstance(error, Refusal):
-        return error.status in RETRIED_STATUS or error.status >= 500
+        return passes(error.status)
     return isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError)
 
 

@@ -15,7 +15,7 @@ from pydantic_settings.exceptions import SettingsError
 
 from inference.errors import InputError
 
-__all__ = ["Role", "Server", "Settings", "get_settings"]
+__all__ = ["Role", "Server", "Settings", "get_settings", "unknown_variables"]
 
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
@@ -138,6 +138,22 @@ class Settings(BaseSettings):
         if url is not None:
             return Server(url, model, getattr(self, f"{role}_api_key"), own=role != "llm")
         return Server(self.llm_url, model or self.llm_model, self.llm_api_key, own=False)
+
+
+def unknown_variables() -> list[str]:
+    """A line for each `HOPGRAPH_*` variable of the environment that no setting reads, with the one that is near."""
+    from difflib import get_close_matches
+
+    known = [name.upper() for name in Settings.model_fields]
+    lines = []
+    for variable in sorted(os.environ):
+        # Names are read in any case.
+        name = variable.upper().removeprefix("HOPGRAPH_")
+        if name != variable.upper() and name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean HOPGRAPH_{near[0]}?" if near else ""
+            lines.append(f"environment variable {variable}: unknown and ignored{hint}")
+    return lines
 
 
 @lru_cache(maxsize=1)

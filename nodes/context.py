@@ -67,6 +67,10 @@ class Context(BaseModel):
     paper_retriever: ClassVar[Retriever] = "hybrid"
     knowledge_base: ClassVar[bool] = False
     """Whether the method answers from question-answer pairs that a reader has made of the index."""
+    may_change: ClassVar[frozenset[str]] = frozenset(
+        {"model", "generator_model", "temperature", "max_tokens", "seed", "node_timeout", "run_timeout"}
+    )
+    """Settings that may change when a run is resumed: how the model is asked, not what the run does."""
     without_logprobs: ClassVar[str] = "leave out what needs them (`ablate`)"
     """What can be done where the server gives no log-probabilities."""
 

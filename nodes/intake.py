@@ -21,6 +21,7 @@ from stores.passages import Passage
 
 __all__ = [
     "MAX_QUESTION",
+    "check_input",
     "check_passage",
     "check_question",
     "context_of",
@@ -55,23 +56,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         context = context_of(runtime)
 
         def check() -> tuple[IndexRef | None, list[str] | None, dict[str, Any]]:
-            context.check()
-            for field, name in context.prompts().items():
-                if text := getattr(context, field):
-                    parse_override(name, text, field)
-            rows = None if given is None else _check_given(given)
-            by_id = [row for row in rows or [] if isinstance(row, str)]
-            index = index_ref(context.index) if by_id or (searches and rows is None) else None
-            if index is not None and by_id:
-                require_ids(index, by_id)
-            own = {}
-            if context.knowledge_base:
-                if index is None or len(by_id) < len(rows or []):
-                    raise InputError(
-                        f"contexts: {context.method} answers from a knowledge base, and these passages are not in one",
-                        hint="index them, `hopgraph read` the index, and give their ids",
-                    )
-                own = {"knowledge": pairs_ref(index)}
+            index, rows, own = check_input(context, given, searches=searches)
             return index, None if rows is None else store_given(rows), own
 
         index, contexts, own = await asyncio.to_thread(check)
@@ -91,6 +76,41 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         }
 
     return intake
+
+
+def check_input(
+    context: Context, given: object, *, searches: bool = True
+) -> tuple[IndexRef | None, list[str | GivenPassage] | None, dict[str, Any]]:
+    """Check settings, prompt overrides, given passages and index, and write nothing.
+
+    Args:
+        context: The run's settings.
+        given: The input's `contexts`; None to search.
+        searches: Whether the method needs an index.
+
+    Returns:
+        The index, the given passages or their ids, and what the state has of a knowledge base.
+
+    Raises:
+        InputError, StoreError: As `intake`.
+    """
+    context.check()
+    for field, name in context.prompts().items():
+        if text := getattr(context, field):
+            parse_override(name, text, field)
+    rows = None if given is None else _check_given(given)
+    by_id = [row for row in rows or [] if isinstance(row, str)]
+    index = index_ref(context.index) if by_id or (searches and rows is None) else None
+    if index is not None and by_id:
+        require_ids(index, by_id)
+    if not context.knowledge_base:
+        return index, rows, {}
+    if index is None or len(by_id) < len(rows or []):
+        raise InputError(
+            f"contexts: {context.method} answers from a knowledge base, and these passages are not in one",
+            hint="index them, `hopgraph read` the index, and give their ids",
+        )
+    return index, rows, {"knowledge": pairs_ref(index)}
 
 
 def context_of(runtime: Runtime[Any]) -> Context:

@@ -331,6 +331,7 @@ async def _fit(
             f"the prompt {prompt.name} has {size:,} characters before any passage and does not fit the model's context "
             f"of {await endpoint.context()} tokens, {max_tokens} of them kept for the reply",
             hint="shorten the question, lower max_tokens, or use a model with a longer context",
+            permanent=True,
         )
     return render(fitting), len(items) - fitting
 
@@ -390,6 +391,7 @@ async def _send(request: _Request) -> _Raw:
         raise EndpointError(
             f"{request.endpoint.shown} gives no log-probabilities, and {request.context.method} needs them",
             hint=f"use a server that gives them (vLLM and llama.cpp do), or {request.context.without_logprobs}",
+            permanent=True,
         )
     call: Call = {
         **request.call,

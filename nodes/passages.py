@@ -53,12 +53,12 @@ def index_ref(name: str | None) -> IndexRef:
         InputError: No index is named.
         StoreError: There is none of that name, or it can't be used.
     """
+    from stores.index import list_indexes, open_index
+
     if not name:
-        raise InputError(
-            "index: none is named",
-            hint="pass --index NAME (Python: context={'index': NAME}); `hopgraph index` makes one",
-        )
-    from stores.index import open_index
+        known = list_indexes()
+        there = f"indexes: {', '.join(known)}" if known else "there is no index yet; `hopgraph index` makes one"
+        raise InputError("index: none is named", hint=f"pass --index NAME (Python: context={{'index': NAME}}); {there}")
 
     return IndexRef(name=name, hash=open_index(name).hash)
 

@@ -116,6 +116,10 @@ class RunError(TypedDict):
     kind: str
     message: str
     node: str
+    hint: NotRequired[str]
+    """What to do about it, where that is known."""
+    permanent: NotRequired[bool]
+    """Resuming fails in the same way until something is changed; see `inference.errors.EndpointError`."""
 
 
 class IndexRef(TypedDict):

@@ -81,6 +81,7 @@ class ScriptedModel:
         context: int | None = 32768,
         tokenize: bool = True,
         pages: Mapping[str, Raw | Callable[[], Raw]] | None = None,
+        owned_by: str | None = "vllm",
     ) -> None:
         self.script = script
         self.pages = pages or {}
@@ -117,6 +118,8 @@ class ScriptedModel:
                 row = {"id": MODEL, "object": "model"}
                 if outer.context is not None:
                     row["max_model_len"] = outer.context
+                if owned_by is not None:
+                    row["owned_by"] = owned_by
                 self.send(Raw(body=json.dumps({"object": "list", "data": [row]})))
 
             def do_POST(self) -> None:

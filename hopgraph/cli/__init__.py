@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -25,9 +26,32 @@ app = typer.Typer(
     name="hopgraph",
     help="Answer multi-hop questions over your own documents.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hopgraph import __version__
+
+        print(f"hopgraph {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Answer multi-hop questions over your own documents."""
+    if any(name.upper().startswith("HOPGRAPH_") for name in os.environ):
+        from inference.settings import unknown_variables
+
+        for problem in unknown_variables():
+            print(f"hopgraph: {problem}", file=sys.stderr, flush=True)
+
+
 for command in (index, read, search, ask, resume, trace, report, studio, serve, doctor, graph):
     app.command()(command)
 app.command("eval")(evaluate)
@@ -50,19 +74,16 @@ def run_app(words: list[str] | None = None) -> int:
 
     Returns:
         0 done (an unanswerable question is an answer), 1 a run failed, 2 wrong input or use, 3 the endpoint can't
-        be used (the run can be resumed), 4 it waits for a person to decide, 130 stopped by ctrl-C.
+        be used (the run can be resumed), 4 it waits for a person to decide, 130 stopped by ctrl-C, 143 by SIGTERM.
     """
-    from inference.errors import HopgraphError
+    from hopgraph.cli.errors import Leave, reported
 
+    words = sys.argv[1:] if words is None else words
     try:
-        app(words)
-    except HopgraphError as error:
-        print(f"hopgraph: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+        with reported(words):
+            code = app(words, prog_name="hopgraph", standalone_mode=False)
+    except Leave as leave:
+        return leave.code
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-    return 0
+    return code if isinstance(code, int) else 0

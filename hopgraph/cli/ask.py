@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from hopgraph import loop
+from hopgraph.cli import completion
+from hopgraph.cli.errors import print_json
 from hopgraph.cli.stopping import resumable
 
 if TYPE_CHECKING:
     from hopgraph.results import Result
+    from nodes.context import Context
     from nodes.events import Event
+    from nodes.state import RunError
 
 __all__ = ["AsJson", "ask", "check_endpoint", "check_index", "resume", "settings_of", "use_cache"]
 
@@ -31,9 +35,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JS
 def ask(
     question: Annotated[str | None, typer.Argument(help="The question.", show_default=False)] = None,
     method: Annotated[
-        str, typer.Option("--method", "-m", help="How to answer it; `hopgraph graph` lists them.")
+        str,
+        typer.Option(
+            "--method", "-m", help="How to answer it; `hopgraph graph` lists them.", autocompletion=completion.methods
+        ),
     ] = "prism",
-    index: Annotated[str | None, typer.Option("--index", "-i", help="Index to search.")] = None,
+    index: Annotated[
+        str | None, typer.Option("--index", "-i", help="Index to search.", autocompletion=completion.indexes)
+    ] = None,
     contexts: Annotated[
         Path | None, typer.Option(help="Answer from the passages of this JSON Lines file instead of searching.")
     ] = None,
@@ -41,7 +50,11 @@ def ask(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method; may be repeated.")
     ] = None,
     thread: Annotated[
-        str | None, typer.Option(help="Id of the run. One that was cut off goes on; one that has ended is shown.")
+        str | None,
+        typer.Option(
+            help="Id of the run. One that was cut off goes on; one that has ended is shown.",
+            autocompletion=completion.threads,
+        ),
     ] = None,
     cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
     stream: Stream = False,
@@ -55,17 +68,26 @@ def ask(
 
 
 def resume(
-    thread: Annotated[str, typer.Argument(help="Id of the run.")],
+    thread: Annotated[str, typer.Argument(help="Id of the run.", autocompletion=completion.threads)],
     decision: Annotated[
         list[str] | None,
         typer.Option(metavar="[ID=]WORD", help="What you decide where the run waits for it; ID where several wait."),
     ] = None,
     answer: Annotated[str | None, typer.Option(help="An answer of your own, with --decision accept.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change from here on how the model is asked: model, max_tokens, deadlines and such; may be repeated.",
+        ),
+    ] = None,
     stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a question that was cut off, or waits for a decision; one that has ended is shown, not run again."""
-    _finish(*loop.run(_resume(thread, decision or [], answer, _shown(stream, as_json))), as_json)
+    changes = settings_of(settings or [])
+    _finish(*loop.run(_resume(thread, decision or [], answer, changes, _shown(stream, as_json))), as_json)
 
 
 async def _ask(
@@ -87,30 +109,60 @@ async def _ask(
         if thread is not None:
             check_thread(thread)
             if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
-                return await _go_on(thread, question, saver, show)
+                return await _go_on(thread, question, saver, show, changes=values)
         if question is None:
             raise InputError("question: none is given", hint='hopgraph ask "..." --index NAME')
         context = make_context(check_method(method), values)
         question = check_question(question)
         given = _read_contexts(contexts) if contexts is not None else None
-        if given is None and method != "no_retrieval":
-            check_index(context.index)
-            if context.knowledge_base:
-                _check_knowledge_base(context.index)
-        await check_endpoint(context.model)
+        _check_run(context, given)
+        await check_endpoint(context.model, context.generator_model)
+        # Only now, when nothing but the run itself can fail any more.
         thread = thread or new_thread(context)
         _note(f"thread {thread}")
         async with resumable(thread, saver):
             with _progress(show) as on_event:
                 result = await ask(question, context, saver, thread=thread, contexts=given, on_event=on_event)
-            return await _decided(result, saver, show), context.index
+            return await _complete(result, saver, show), context.index
 
 
-async def _resume(thread: str, decisions: list[str], answer: str | None, show: Show) -> tuple[Result, str | None]:
+def _check_run(context: Context, given: list[dict[str, Any]] | None) -> None:
+    """See that a run's settings, prompts, passages and index are right.
+
+    Raises:
+        InputError, StoreError: Something is wrong.
+    """
+    from inference.errors import InputError
+    from inference.settings import get_settings
+    from nodes.intake import check_input
+
+    if given is not None and context.index and not context.knowledge_base:
+        raise InputError(
+            f"index: {context.index} would not be searched: --contexts gives the passages to answer from",
+            hint="leave out one of --index and --contexts",
+        )
+    if context.oracle:
+        raise InputError(
+            f"{context.method}: these settings are shown the right {context.oracle}, which a single question lacks",
+            hint="`hopgraph eval` takes questions that come with it",
+        )
+    if get_settings().otel == "on":
+        from hopgraph.telemetry import tracer
+
+        tracer()
+    _, _, own = check_input(context, given, searches=context.method != "no_retrieval")
+    known = own.get("knowledge")
+    if known and known["read"] < known["passages"]:
+        _note(f"the knowledge base holds {known['read']:,} of {known['passages']:,} passages: `hopgraph read` goes on")
+
+
+async def _resume(
+    thread: str, decisions: list[str], answer: str | None, changes: dict[str, Any], show: Show
+) -> tuple[Result, str | None]:
     from stores.checkpoints import open_checkpoints
 
     async with open_checkpoints() as saver:
-        return await _go_on(thread, None, saver, show, decisions, answer)
+        return await _go_on(thread, None, saver, show, decisions, answer, changes)
 
 
 async def _go_on(
@@ -120,9 +172,10 @@ async def _go_on(
     show: Show,
     decisions: list[str] | None = None,
     answer: str | None = None,
+    changes: dict[str, Any] | None = None,
 ) -> tuple[Result, str | None]:
     from hopgraph.review import read_decisions
-    from hopgraph.run import read_thread, resume
+    from hopgraph.run import changed, read_thread, resume
     from inference.errors import InputError
 
     found = await read_thread(thread, saver)
@@ -132,12 +185,23 @@ async def _go_on(
             hint="leave --thread out to ask anew",
         )
     said = read_decisions(decisions or [], answer, found.waiting)
+    found = changed(found, changes or {})
     if not found.finished:
-        await check_endpoint(found.context.model)
+        await check_endpoint(found.context.model, found.context.generator_model)
     async with resumable(thread, saver):
         with _progress("nothing" if found.finished else show) as on_event:
-            result = await resume(thread, saver, on_event=on_event, decisions=said)
-        return await _decided(result, saver, show), found.context.index
+            result = await resume(thread, saver, on_event=on_event, decisions=said, changes=changes)
+        return await _complete(result, saver, show), found.context.index
+
+
+async def _complete(result: Result, saver: Any, show: Show) -> Result:
+    """The result after all that a person decides at the terminal; for JSON with the texts of the evidence."""
+    result = await _decided(result, saver, show)
+    if show in ("nothing", "json"):
+        from hopgraph.run import evidence_passages, read_thread
+
+        result["passages"] = await evidence_passages(await read_thread(result["thread"], saver), saver)
+    return result
 
 
 async def _decided(result: Result, saver: Any, show: Show) -> Result:
@@ -159,27 +223,18 @@ def check_index(name: str | None) -> None:
     index_ref(name)
 
 
-def _check_knowledge_base(name: str | None) -> None:
-    """The same for a knowledge base; one that is not finished is used as far as it goes."""
-    from nodes.pairs import pairs_ref
-    from nodes.passages import index_ref
+async def check_endpoint(model: str | None, generator_model: str | None = None) -> None:
+    """Say at once that an endpoint can't be used, instead of after the retries of the first call.
 
-    known = pairs_ref(index_ref(name))
-    if known["read"] < known["passages"]:
-        _note(f"the knowledge base holds {known['read']:,} of {known['passages']:,} passages: `hopgraph read` goes on")
-
-
-async def check_endpoint(model: str | None) -> None:
-    """Say at once that an endpoint can't be used, instead of after the retries of the first call."""
+    Raises:
+        InputError, EndpointError: See `Endpoint.check`.
+    """
     from inference.settings import get_settings
     from nodes.model import open_endpoint
 
-    endpoints = [await open_endpoint(model)]
-    if get_settings().server("generator").own:
-        endpoints.append(await open_endpoint(None, "generator"))
-    for endpoint in endpoints:
-        await endpoint.describe()
-        await endpoint.model_name()
+    await (await open_endpoint(model)).check()
+    if get_settings().server("generator").own or generator_model:
+        await (await open_endpoint(generator_model, "generator")).check()
 
 
 def _read_contexts(path: Path) -> list[dict[str, Any]]:
@@ -197,7 +252,7 @@ def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
         options: Settings that have an option of their own; None where it was not given.
 
     Raises:
-        InputError: A pair is none, or gives what its option gives.
+        InputError: A pair is none, or gives what another pair or an option of its own gives.
     """
     from inference.errors import InputError
 
@@ -206,6 +261,8 @@ def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise InputError(f"--set {pair!r}: must be KEY=VALUE")
+        if key.strip() in values:
+            raise InputError(f"--set {key.strip()}: given twice", hint="leave one of them out")
         try:
             values[key.strip()] = json.loads(value)
         except ValueError:
@@ -266,7 +323,7 @@ def _progress(show: Show) -> Iterator[Callable[[Event], None] | None]:
 def _finish(result: Result, index: str | None, as_json: bool) -> None:
     """Print the result; the exit code says what became of it."""
     if as_json:
-        print(json.dumps(result, ensure_ascii=False))
+        print_json(result)
     else:
         from hopgraph.views.terminal import print_result
 
@@ -280,5 +337,14 @@ def _finish(result: Result, index: str | None, as_json: bool) -> None:
             raise typer.Exit(4)
         _note(f"hopgraph: the run failed in {error['node'] or 'its first step'}: {error['message']}")
         if error["kind"] != "model_output":
-            _note(f"  nothing is lost: `hopgraph resume {result['thread']}` goes on from there")
+            _note(f"  {_goes_on(result['thread'], error)}")
         raise typer.Exit(1 if error["kind"] == "model_output" else 3)
+
+
+def _goes_on(thread: str, error: RunError) -> str:
+    """What to do after a failure that is not the model's output: what can't pass by itself has to be mended first."""
+    again = f"`hopgraph resume {thread}`"
+    hint = error.get("hint", "")
+    if error.get("permanent"):
+        return f"first: {hint or 'mend that'}; then {again} goes on from there"
+    return f"nothing is lost: {again} goes on from there" + (f"; {hint}" if hint else "")

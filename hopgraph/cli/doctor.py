@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import os
 import platform
 import shutil
 from collections.abc import Callable
@@ -12,6 +12,8 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from hopgraph.cli.errors import print_json
 
 if TYPE_CHECKING:
     from inference.endpoint import Endpoint
@@ -40,7 +42,7 @@ def doctor(
     """Say what works, what does not, and what to do about it. Exits with 1 if something does not work."""
     findings = [finding for check in CHECKS for finding in _run(check)]
     if as_json:
-        print(json.dumps({"findings": [asdict(finding) for finding in findings]}, ensure_ascii=False))
+        print_json({"findings": [asdict(finding) for finding in findings]})
     else:
         _show(findings)
     if any(finding.state == "bad" for finding in findings):
@@ -78,6 +80,15 @@ def _show(findings: list[Finding]) -> None:
 def _packages() -> list[Finding]:
     versions = [f"{name} {metadata.version(name)}" for name in PACKAGES]
     return [Finding("packages", "ok", f"Python {platform.python_version()}; " + ", ".join(versions))]
+
+
+def _variables() -> list[Finding]:
+    from inference.settings import Settings, unknown_variables
+
+    if unknown := unknown_variables():
+        return [Finding("variables", "bad", line, "correct its name, or unset it") for line in unknown]
+    count = sum(f"HOPGRAPH_{name.upper()}" in map(str.upper, os.environ) for name in Settings.model_fields)
+    return [Finding("variables", "ok", f"{count} HOPGRAPH_* set")]
 
 
 def _home() -> list[Finding]:
@@ -301,4 +312,4 @@ def _prompts() -> list[Finding]:
     return [Finding("prompts", "ok", f"{len(names)}, {len(rows)} of them replaced by {folder}")]
 
 
-CHECKS = (_packages, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint, _own_endpoints)
+CHECKS = (_packages, _variables, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint, _own_endpoints)

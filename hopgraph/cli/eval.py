@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from contextlib import contextmanager
@@ -13,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph import loop
+from hopgraph.cli import completion
 from hopgraph.cli.ask import AsJson, settings_of, use_cache
+from hopgraph.cli.errors import print_json
 from hopgraph.cli.stopping import stoppable
 from hopgraph.evaluation.suites import SUITES
 
@@ -34,7 +35,14 @@ LINE_EVERY = 15.0
 
 def evaluate(
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Methods with commas between them, or all.", show_default=False)
+        str | None,
+        typer.Option(
+            "--method",
+            "-m",
+            help="Methods with commas between them, or all.",
+            show_default=False,
+            autocompletion=completion.methods_and_all,
+        ),
     ] = None,
     dataset: Annotated[
         str,
@@ -44,7 +52,9 @@ def evaluate(
         ),
     ] = "own",
     questions: Annotated[Path | None, typer.Option("--questions", "-q", help="File of questions.")] = None,
-    index: Annotated[str | None, typer.Option("--index", "-i", help="Index to search.")] = None,
+    index: Annotated[
+        str | None, typer.Option("--index", "-i", help="Index to search.", autocompletion=completion.indexes)
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many questions.")] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="With --limit: a random sample instead of the first ones.")
@@ -57,7 +67,10 @@ def evaluate(
         list[Path] | None,
         typer.Option(help="Folder of prompts to compare with the built-in ones; of several, with the first one's."),
     ] = None,
-    ablations: Annotated[str | None, typer.Option(help="A method: it, and it without each of its parts.")] = None,
+    ablations: Annotated[
+        str | None,
+        typer.Option(help="A method: it, and it without each of its parts.", autocompletion=completion.methods),
+    ] = None,
     suite: Annotated[
         str | None, typer.Option(metavar="NAME", help=f"What a paper measures besides: {', '.join(SUITES)}.")
     ] = None,
@@ -98,6 +111,7 @@ def evaluate(
             variants = loop.run(_resume(folder, again=_again(folder, judge), quiet=as_json))
     else:
         chosen, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
+        _refuse_unused_index(contexts, chosen)
         asked = _questions(questions, dataset, limit, seed)
         folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
@@ -111,7 +125,7 @@ def evaluate(
             loop.run(_judge(folder))
     summary = _summary(folder, variants, prices)
     if as_json:
-        print(json.dumps(summary, ensure_ascii=False))
+        print_json(summary)
     else:
         from hopgraph.views.table import print_summary
 
@@ -155,6 +169,16 @@ def _variants(
             raise InputError("--overlay: compares prompts of one method", hint="name one --method")
         return plan.overlays(names[0], overlays, values), values
     return plan.plain_variants(names, values), values
+
+
+def _refuse_unused_index(contexts: bool, variants: Sequence[Variant]) -> None:
+    from inference.errors import InputError
+
+    if contexts and (named := next((v.context.index for v in variants if v.context.index), None)):
+        raise InputError(
+            f"index: {named} would not be searched: --contexts answers from the questions' own passages",
+            hint="leave out one of --index and --contexts",
+        )
 
 
 def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | None) -> list[Question]:
@@ -233,9 +257,7 @@ async def _resume(folder: RunFolder, *, again: str, quiet: bool) -> list[Variant
             variants, questions, dataset=about["dataset"], contexts=about["identity"]["contexts"]
         )
         runner.start(folder, variants, questions, found, {})
-        if about["versions"] != (now := plan.versions()):
-            changed = [name for name in now if about["versions"].get(name) != now[name]]
-            _note(f"other versions than when the run started: {', '.join(changed)}")
+        _say_what_differs(about)
     await _work(folder, variants, questions, again=again, quiet=quiet)
     return variants
 
@@ -378,12 +400,26 @@ def _required(value: Any, name: str, hint: str) -> Any:
 
 
 def _refuse_with_resume(options: dict[str, Any]) -> None:
+    from hopgraph.evaluation.runner import MAY_DIFFER
     from inference.errors import InputError
 
     if given := [name for name, value in options.items() if value not in (None, [])]:
         raise InputError(
-            f"--resume: {given[0]} can't be given with it", hint="the folder says what the run is; start another run"
+            f"--resume: {given[0]} can't be given with it: results of one run are made in one way",
+            hint=f"start another run for another way. {MAY_DIFFER}",
         )
+
+
+def _say_what_differs(about: dict[str, Any]) -> None:
+    """Of what may differ when a run goes on, as it was started with and as it is."""
+    from hopgraph.evaluation.folder import differences
+    from hopgraph.evaluation.plan import surroundings, versions
+
+    if changed := differences(about.get("surroundings") or surroundings(), surroundings()):
+        _note(f"differs from when the run started, which is allowed: {'; '.join(changed)}")
+    if about["versions"] != (now := versions()):
+        other = [name for name in now if about["versions"].get(name) != now[name]]
+        _note(f"other versions than when the run started: {', '.join(other)}")
 
 
 def _note(text: str) -> None:

@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
+from hopgraph.cli import completion
+
 __all__ = ["graph"]
 
 
 def graph(
-    method: Annotated[str | None, typer.Argument(help="Method id; without one they are listed.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Argument(help="Method id; without one they are listed.", autocompletion=completion.methods),
+    ] = None,
     png: Annotated[Path | None, typer.Option(help="Write a PNG picture to this file.")] = None,
 ) -> None:
     """Draw a method's state machine (Mermaid text, or a PNG), or list the methods."""

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from hopgraph.cli import completion
+
 __all__ = ["prompts"]
 
 prompts = typer.Typer(invoke_without_command=True, help="List the prompts, show one, or check an overlay folder.")
@@ -37,7 +39,9 @@ def list_prompts(context: typer.Context) -> None:
 
 
 @prompts.command()
-def show(name: Annotated[str, typer.Argument(help="Such as prism/selector.")]) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="Such as prism/selector.", autocompletion=completion.prompt_files)],
+) -> None:
     """Print the file of a prompt that is used now, as it is: a copy of it is a file for an overlay folder."""
     from prompts.loader import load_prompt
 

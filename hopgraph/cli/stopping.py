@@ -1,42 +1,125 @@
-"""What a command says when ctrl-C stops it."""
+"""How a command that has something to save stops: ctrl-C at once, SIGTERM after the model calls in flight.
+
+Either way everything that was committed is kept, and the command that goes on is printed. A second signal ends the
+process without waiting for anything, which loses no more than the calls in flight.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from hopgraph.signals import EXITS, Stopped, at_once
+from inference import drain
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["resumable", "stoppable"]
+__all__ = ["DRAIN", "resumable", "stoppable"]
 
+DRAIN = 25.0
+"""Seconds that model calls in flight may take after SIGTERM: less than the 30 s after which Kubernetes kills."""
+SETTLE = 0.5
+"""Seconds from the last call's end to the end of what still runs: time in which its reply is committed."""
 _STOPS = (KeyboardInterrupt, asyncio.CancelledError)
-"""asyncio turns the first ctrl-C into a cancellation of what runs."""
+"""Our own handlers cancel what runs; so does asyncio's, where there are none of ours (outside the main thread)."""
 
 
 @contextmanager
 def stoppable(goes_on: str) -> Iterator[None]:
-    """Say what goes on from here if ctrl-C stops what is done inside."""
-    try:
-        yield
-    except _STOPS:
-        _say(goes_on)
-        raise
+    """Say what goes on from here if a signal stops what is done inside.
+
+    Raises:
+        Stopped: One did.
+    """
+    with _signals() as came:
+        try:
+            yield
+        except _STOPS:
+            _say(goes_on)
+            raise Stopped(came(), goes_on) from None
+        if drain.draining():
+            _say(goes_on)
+            raise Stopped(came(), goes_on)
 
 
 @asynccontextmanager
 async def resumable(thread: str, saver: BaseCheckpointSaver[str]) -> AsyncIterator[None]:
-    """The same for a run, of which nothing may be kept yet."""
+    """The same for a run, of which nothing may be kept yet. One that ended nevertheless has a result to show.
+
+    Raises:
+        Stopped: A signal stopped it.
+    """
+    with _signals() as came:
+        try:
+            yield
+        except _STOPS:
+            goes_on = ""
+            if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
+                goes_on = f"`hopgraph resume {thread}` goes on from there"
+            _say(goes_on)
+            raise Stopped(came(), goes_on) from None
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], int]]:
+    """Handle signals; gives a function that says which one came."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: signal.SIGINT
+        return
     try:
-        yield
-    except _STOPS:
-        if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
-            _say(f"`hopgraph resume {thread}` goes on from there")
-        raise
+        loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = None
+    task = asyncio.current_task() if loop else None
+    came: list[int] = []
+    draining: list[asyncio.Task[None]] = []
+
+    def handle(number: int, frame: object) -> None:
+        came.append(number)
+        if len(came) > 1:
+            at_once(number, frame)
+        elif loop is None or task is None:
+            raise KeyboardInterrupt
+        elif number == signal.SIGTERM:
+            loop.call_soon_threadsafe(lambda: draining.append(loop.create_task(_drain(task))))
+        else:
+            loop.call_soon_threadsafe(task.cancel)
+
+    # What was started in the background ignores ctrl-C, and goes on to.
+    before = {number: old for number in EXITS if (old := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield lambda: came[0] if came else signal.SIGINT
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+        for waiting in draining:
+            waiting.cancel()
+        drain.finish()
+
+
+async def _drain(task: asyncio.Task[object]) -> None:
+    """Let calls in flight end, then cancel what runs."""
+    drain.begin()
+    if calls := drain.in_flight():
+        count = f"{calls} model call{'s' if calls > 1 else ''} in flight"
+        _print(f"hopgraph: stopping; {count} may take up to {DRAIN:.0f} s, a second signal stops at once")
+    with suppress(TimeoutError):
+        await asyncio.wait_for(drain.answered(), DRAIN)
+    await asyncio.sleep(SETTLE)
+    task.cancel()
 
 
 def _say(goes_on: str) -> None:
-    print(f"hopgraph: stopped; {goes_on}", file=sys.stderr, flush=True)
+    _print(f"hopgraph: stopped; {goes_on}" if goes_on else "hopgraph: stopped")
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -8,11 +8,16 @@ from typing import Annotated
 
 import typer
 
+from hopgraph.cli import completion
+
 __all__ = ["trace"]
 
 
 def trace(
-    thread: Annotated[str, typer.Argument(help="Id of the thread, as `hopgraph ask` prints it.")],
+    thread: Annotated[
+        str,
+        typer.Argument(help="Id of the thread, as `hopgraph ask` prints it.", autocompletion=completion.threads),
+    ],
     out: Annotated[Path | None, typer.Option(help="The file to write. Default: trace-THREAD.html.")] = None,
     run: Annotated[Path | None, typer.Option(help="Folder of an evaluation run that the thread belongs to.")] = None,
 ) -> None:

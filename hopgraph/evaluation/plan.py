@@ -19,6 +19,7 @@ from inference.errors import InputError
 from inference.settings import get_settings
 from nodes.context import Context
 from prompts.loader import MAX_BYTES, load_prompt
+from stores.checkpoints import without_password
 
 __all__ = [
     "ORACLE",
@@ -30,6 +31,7 @@ __all__ = [
     "plain_variants",
     "restore",
     "suite",
+    "surroundings",
     "versions",
 ]
 
@@ -228,6 +230,19 @@ def identity(
             for variant in variants
         },
     }
+
+
+def surroundings() -> dict[str, Any]:
+    """Where and how the model is asked. It may differ when a run goes on: results do not depend on it.
+
+    Keys are left out, and so is what a URL has of a password.
+    """
+    settings = get_settings()
+    urls = ("llm_url", "generator_url", "attribution_url", "judge_url")
+    others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
+    found = {name: without_password(getattr(settings, name) or "") or None for name in urls}
+    found |= {name: getattr(settings, name) for name in others}
+    return {f"HOPGRAPH_{name.upper()}": value for name, value in found.items()}
 
 
 def prompt_hashes(context: Context) -> dict[str, str]:

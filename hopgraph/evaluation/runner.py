@@ -15,10 +15,11 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder, differences
 from hopgraph.evaluation.gold import as_known, gold_of, known_by
 from hopgraph.evaluation.oracle import Oracle
-from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, versions
+from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, surroundings, versions
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
 from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
+from inference.drain import draining
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.settings import get_settings
 from inference.slots import on_waiting, turn
@@ -28,10 +29,12 @@ from nodes.state import RunError
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinished"]
+__all__ = ["MAY_DIFFER", "RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinished"]
 
 RETRIED = frozenset({"endpoint", "deadline", "internal", "input"})
 """Kinds of failures that are not the model's: going on with a run tries these questions again."""
+MAY_DIFFER = "What may differ: the endpoint's URL and key, its concurrency, time-outs and patience, --price, --judge"
+"""When a run goes on: no result depends on it."""
 PATIENCE = 20
 """Questions in a row that the endpoint fails before the run stops: it is gone, and nothing is lost by waiting."""
 
@@ -146,8 +149,7 @@ async def _models(variants: Sequence[Variant]) -> dict[str, str]:
             roles["attribution"] = None
         for role, model in roles.items():
             endpoint = await open_endpoint(model, role)  # type: ignore[arg-type]
-            await endpoint.describe()
-            models[role] = await endpoint.model_name()
+            models[role] = await endpoint.check()
     return models
 
 
@@ -176,7 +178,8 @@ def start(
             more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise InputError(
                 f"{folder.path} holds a run that differs: {'; '.join(changed[:5])}{more}",
-                hint="results of two runs are not mixed: put it back as it was, or name another --out",
+                hint="results of two runs are not mixed: put it back as it was, or start another run with another "
+                f"--out. {MAY_DIFFER}",
             )
         return
     rows = [
@@ -186,7 +189,7 @@ def start(
     ]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     text = {"run": str(uuid.uuid4()), "created": created, **about, "variants": rows}
-    folder.create({**text, "versions": versions(), "identity": found}, list(questions))
+    folder.create({**text, "versions": versions(), "surroundings": surroundings(), "identity": found}, list(questions))
 
 
 def unfinished(
@@ -304,12 +307,12 @@ class _Runner:
 
     async def work(self, queue: deque[Job]) -> None:
         """Take one question after the other, the oldest first."""
-        while queue:
+        while queue and not draining():
             with ExitStack() as until_first_call:
                 await self._beginning.acquire()
                 until_first_call.callback(self._beginning.release)
                 on_waiting.set(until_first_call.close)
-                if not queue:
+                if not queue or draining():
                     break
                 job = queue.popleft()
                 turn.set(job.number)
@@ -379,7 +382,10 @@ class _Runner:
         if error and self._failed_in_a_row >= PATIENCE:
             raise EndpointError(
                 f"{PATIENCE} questions in a row failed at the endpoint, the last one with: {error['message']}",
-                hint="nothing is lost: `hopgraph eval --resume DIR` goes on when it is back",
+                hint=f"first: {error.get('hint') or 'mend that'}; then `hopgraph eval --resume DIR` goes on from there"
+                if error.get("permanent")
+                else "nothing is lost: `hopgraph eval --resume DIR` goes on when it is back",
+                permanent=error.get("permanent", False),
             )
 
 
