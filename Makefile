@@ -110,6 +110,7 @@ drawings: dev
 	for method in prism prunerag parrag hanrag compactrag; do $(BIN)/hopgraph graph $$method --png docs/$$method.png; done
 
 # Pins everything, with hashes; needs uv (pip install uv).
+DROP_SWITCHED_OFF := awk "/^[^ ]/ { off = /sys_platform == 'never'/ } !off"
 lock:
 	echo 'setuptools>=77' > build-requirements.in
 	uv pip compile pyproject.toml build-requirements.in --universal --python-version 3.11 --generate-hashes \
@@ -117,12 +118,15 @@ lock:
 	uv pip compile pyproject.toml build-requirements.in --extra dev -c requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-annotate --no-header --quiet -o requirements-dev.lock
 	rm build-requirements.in
-	# The local server's own: what requirements.lock does not have, and the two packages it wants other versions of.
-	sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+)( ; [^\\]+)?.*/\1\2/p' requirements.lock | grep -vE '^(grpcio|protobuf)==' > base.in
+	# The local server's own: what requirements.lock does not install, and the two packages it wants other versions of.
+	# A package that the lock switches off (pyproject.toml, override-dependencies) is not installed, so it is listed here.
+	$(DROP_SWITCHED_OFF) requirements.lock | sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+)( ; [^\\]+)?.*/\1\2/p' \
+		| grep -vE '^(grpcio|protobuf)==' > base.in
 	uv pip compile pyproject.toml --extra studio -c base.in --universal --python-version 3.11 --generate-hashes --upgrade \
 		--no-annotate --no-header --quiet $$(sed -E 's/==.*//; s/^/--no-emit-package /' base.in | sort -u) \
-		-o hopgraph/studio/packages.txt
-	rm base.in
+		-o studio.txt
+	$(DROP_SWITCHED_OFF) studio.txt > hopgraph/studio/packages.txt
+	rm base.in studio.txt
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -25,7 +25,7 @@ from stores.checkpoints import only_here
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
     from langgraph.types import StreamMode
 
     from nodes.context import Context
@@ -39,6 +39,7 @@ __all__ = [
     "changed",
     "evidence_passages",
     "failed",
+    "find_about",
     "make_context",
     "new_thread",
     "read_thread",
@@ -51,6 +52,8 @@ __all__ = [
 NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _METADATA = "hopgraph"
+_SERVERS = ("graph_id", "assistant_id")
+"""What the local server knows its threads by."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +87,37 @@ class About:
 
 
 def about_of(metadata: Mapping[str, Any]) -> About | None:
-    """What a checkpoint's metadata say of its thread, be it of `ask` or of the local server; None: nothing of use."""
+    """What a checkpoint's metadata say of its thread, written by `ask` or by the local server; None: nothing of use."""
     try:
-        if _METADATA not in metadata:
-            return About(str(metadata["graph_id"]), "ask", "", None)
         about = json.loads(metadata[_METADATA])
         changes = [Change(at=str(row["at"]), settings=dict(row["settings"])) for row in about.get("changes", [])]
         return About(str(about["method"]), str(about["id"]), str(about["question"]), dict(about["context"]), changes)
     except (KeyError, ValueError, TypeError):
-        return None
+        graph = metadata.get("graph_id")
+        return About(graph, "ask", "", None) if isinstance(graph, str) else None
+
+
+async def find_about(thread: str, saver: BaseCheckpointSaver[str]) -> tuple[About, dict[str, Any]] | None:
+    """What the newest checkpoint of a thread that says so says of it, and its entries in the metadata.
+
+    A state that was edited in Studio, or a run of an older version, need not say it in the latest one.
+    """
+    config: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    latest = await saver.aget_tuple(config)
+    found = _about_and_entries(latest) if latest else None
+    if latest is None or found is not None:
+        return found
+    async for row in saver.alist(config):
+        if (found := _about_and_entries(row)) is not None:
+            break
+    return found
+
+
+def _about_and_entries(row: CheckpointTuple) -> tuple[About, dict[str, Any]] | None:
+    metadata = cast("dict[str, Any]", row.metadata)
+    about = about_of(metadata)
+    entries = {name: value for name in (_METADATA, *_SERVERS) if isinstance(value := metadata.get(name), str)}
+    return None if about is None else (about, entries)
 
 
 def thread_of(run: str, context: Context, question_id: str) -> str:
@@ -208,9 +233,8 @@ async def resume(
     if found.finished:
         result = await _result(found.context, saver, config, found.question_id, found.question, None)
     else:
-        latest = await saver.aget_tuple(config)
-        about = (latest.metadata if latest else {}).get(_METADATA)
-        config["metadata"] = {_METADATA: _about(found) if changes else about}
+        kept = await find_about(thread, saver)
+        config["metadata"] = (kept[1] if kept else {}) | ({_METADATA: _about(found)} if changes else {})
         given: Any = Command(resume=dict(decisions)) if decisions else None
         result = await _run(given, found.context, saver, config, found.question_id, found.question, on_step, on_event)
     if found.changes:
@@ -324,7 +348,8 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
             hint="`hopgraph list threads` shows those of `hopgraph ask`; "
             f"one of an evaluation is in the run's folder: `hopgraph trace {thread} --run DIR`",
         )
-    about = about_of(cast("dict[str, Any]", latest.metadata))
+    kept = await find_about(thread, saver)
+    about = kept[0] if kept else None
     strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew")
     if about is None or about.method not in METHODS:
         raise strange

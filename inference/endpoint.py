@@ -487,16 +487,17 @@ class Endpoint:
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
 
 
-def get_endpoint(model: str | None = None, role: Role = "llm") -> Endpoint:
+def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str | None = None) -> Endpoint:
     """The endpoint of a role's server: one object an event loop and model.
 
-    All models of a server share its concurrency limit. Without a URL in HOPGRAPH_LLM_URL or in the role's own variable
-    the embedded model's server is started, or the one that runs is used. Blocks while that happens: call it in a thread
-    from async code that must not wait. Call it with a running loop.
+    All models of a server share its concurrency limit. Call it with a running loop. Without a URL in HOPGRAPH_LLM_URL
+    or in the role's own variable the embedded model's server is used; unless its URL is given, it is located or started
+    here, which blocks the loop: nodes use `nodes.model.open_endpoint`.
 
     Args:
         model: Model name; None for the one that the settings name.
         role: What it is asked for.
+        embedded: URL of the embedded model's server, if it was located already.
     """
     settings = get_settings()
     url, named, key, own = settings.server(role)
@@ -511,7 +512,7 @@ def get_endpoint(model: str | None = None, role: Role = "llm") -> Endpoint:
         locate = _embedded_url if url is None else None
         if own:  # another server's context and key are its own
             settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
-        endpoint = Endpoint(place[0] or _embedded_url(), place[1], settings, locate, prefix)
+        endpoint = Endpoint(place[0] or embedded or _embedded_url(), place[1], settings, locate, prefix)
         for (server, *_), other in known.items():
             if server == place[0]:
                 endpoint._slots = other._slots

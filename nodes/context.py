@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from inference.errors import InputError
 from inference.revelator import Route
 from inference.settings import get_settings
+from prompts.loader import is_same_text, prompt_text
 
 __all__ = [
     "AdaptiveContext",
@@ -41,7 +45,7 @@ def _prompt(name: str, *nodes: str, title: str = "") -> Any:
     return Field(
         default=None,
         title=f"Prompt: {title or role}",
-        description=f"Text used instead of prompts/{name}.md, with the same variables. Empty: the file's.",
+        description=f"Text used instead of prompts/{name}.md, with the same variables. Empty or unchanged: the file's.",
         json_schema_extra={"langgraph_nodes": list(nodes), "langgraph_type": "prompt", "prompt": name},
     )
 
@@ -125,6 +129,31 @@ class Context(BaseModel):
         if isinstance(values, dict) and values.get("preset") == "paper":
             return {"retriever": "paper", **cls.paper, **values}
         return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unchanged_prompt_is_unset(cls, values: Any) -> Any:
+        """A form sends the text that it showed: the run uses the file, whose later edits it follows."""
+        if not isinstance(values, dict):
+            return values
+        texts = {field: (name, values.get(field)) for field, name in cls.prompts().items()}
+        unchanged = {
+            field
+            for field, (name, text) in texts.items()
+            if isinstance(text, str) and text.strip() and is_same_text(name, text)
+        }
+        return {field: value for field, value in values.items() if field not in unchanged}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The schema that Studio builds its form by: a prompt's field is a text, and shows the file that is used."""
+        made = handler(schema)
+        fields = handler.resolve_ref_schema(made)["properties"]
+        for field, name in cls.prompts().items():
+            with suppress(InputError):  # a malformed file; a run says what is wrong with it
+                fields[field]["default"] = prompt_text(name)
+                fields[field]["type"] = fields[field].pop("anyOf", [{"type": "string"}])[0]["type"]
+        return made
 
     @model_validator(mode="after")
     def _blank_is_unset(self) -> Self:

@@ -290,15 +290,17 @@ def _model_of(context: Context, role: Role) -> str | None:
 
 
 async def open_endpoint(model: str | None, role: Role = "llm") -> Endpoint:
-    """The endpoint. Its client's imports, and the start of an embedded server, must not block the loop."""
+    """The endpoint of a role. Imports of its client and the embedded server are left to a thread: they block."""
     settings = get_settings()
-    if "aiohttp" not in sys.modules:
-        await asyncio.to_thread(import_module, "aiohttp")
+    for module in ("aiohttp", "tenacity"):
+        if module not in sys.modules:
+            await asyncio.to_thread(import_module, module)
+    embedded = None
     if settings.server(role).url is None:
         from inference.embedded import ensure_server
 
-        await asyncio.to_thread(ensure_server, settings.embedded_model)
-    return get_endpoint(model, role)
+        embedded = (await asyncio.to_thread(ensure_server, settings.embedded_model)).url
+    return get_endpoint(model, role, embedded=embedded)
 
 
 async def _fit(

@@ -23,7 +23,15 @@ from inference.chat import Message
 from inference.errors import InputError
 from inference.settings import get_settings
 
-__all__ = ["Prompt", "check_overlay", "load_prompt", "parse_override", "prompt_names"]
+__all__ = [
+    "Prompt",
+    "check_overlay",
+    "is_same_text",
+    "load_prompt",
+    "parse_override",
+    "prompt_names",
+    "prompt_text",
+]
 
 FOLDER = Path(__file__).parent
 _NAME = re.compile(r"[a-z0-9_]+/[a-z0-9_]+")
@@ -103,6 +111,27 @@ def load_prompt(name: str, override: str | None = None, origin: str = "") -> Pro
         raise InputError(f"HOPGRAPH_PROMPTS: no such folder: {folder}", hint="make it, or unset HOPGRAPH_PROMPTS")
     path = folder / f"{name}.md"
     return _replacement(shipped, _read(path), str(path)) if path.is_file() else shipped
+
+
+def prompt_text(name: str) -> str:
+    """The text of prompt `name` as a person edits it in a call's context: what `load_prompt` reads, without its header.
+
+    A header of the overlay folder's file is kept: an edited text without its `unused` might be refused.
+
+    Raises:
+        InputError: As `load_prompt`.
+    """
+    prompt = load_prompt(name)
+    text = _read(Path(prompt.origin))
+    return (text if prompt.origin != _shipped(name).origin else _split(text, prompt.origin)[1]).strip()
+
+
+def is_same_text(name: str, text: str) -> bool:
+    """Whether a text says what the file of prompt `name` says now; a malformed one does not."""
+    try:
+        return parse_override(name, text, name).messages == load_prompt(name).messages
+    except InputError:
+        return False
 
 
 def parse_override(name: str, text: str, origin: str) -> Prompt:

@@ -48,6 +48,15 @@ class PackingSerializer(JsonPlusSerializer):
     def __init__(self) -> None:
         super().__init__(allowed_msgpack_modules=None)
 
+    def with_msgpack_allowlist(self, extra_allowlist: Any) -> PackingSerializer:
+        """Itself: no type is added to those that are read.
+
+        Under LANGGRAPH_STRICT_MSGPACK, LangGraph asks for each graph's own types, and copies the checkpointer when it
+        gets another serializer. The state has plain values only, and the local server's checkpointer can't be copied:
+        its `__getattr__` never ends without an `__init__`.
+        """
+        return self
+
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """See `SerializerProtocol`."""
         kind, plain = super().dumps_typed(obj)

@@ -129,7 +129,7 @@ def _free_port(port: int) -> int:
 
 async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str, str]], int, dict[str, Any] | None]:
     """The threads to list, how many more there are, and the one to open."""
-    from hopgraph.run import about_of, read_thread
+    from hopgraph.run import about_of, find_about, read_thread
     from inference.errors import InputError
     from stores.checkpoints import kept_threads, open_checkpoints
 
@@ -137,8 +137,12 @@ async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str,
         kept, total = await kept_threads(saver, LISTED)
         rows = []
         for row in kept:
+            if not _is_uuid(row.id):
+                continue
             about = about_of(row.metadata)
-            if about is not None and _is_uuid(row.id):
+            if about is None and (found_about := await find_about(row.id, saver)):
+                about = found_about[0]
+            if about is not None:
                 rows.append((row.id, about.method, about.question[:200]))
         opened = None
         if thread is not None:

@@ -12,6 +12,7 @@ from langgraph_sdk.runtime import ServerRuntime
 
 from hopgraph.methods import METHODS, READERS, context_class, load
 from hopgraph.run import make_context
+from hopgraph.studio.saved import save_runs
 from inference.settings import get_settings
 from stores.checkpoints import checkpoint_place, only_here
 
@@ -40,6 +41,7 @@ def _served(name: str) -> Graph:
             yield load(name)
             return
         async with only_here(checkpoint_place(), str(thread)):
+            await save_runs()
             yield _traced(name)
 
     return graph

@@ -14,17 +14,18 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 from inference.errors import EndpointError, InputError
 
-__all__ = ["SERVER", "server_packages", "unmet"]
+__all__ = ["SERVER", "packages_folder", "pinned_count", "server_packages", "unmet"]
 
 SERVER = ("langgraph-api", "langgraph-runtime-inmem")
-"""The packages whose requirements have to be met."""
+"""The server itself; everything that these require has to be installed."""
 
 
 def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
@@ -40,9 +41,7 @@ def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
     """
     if find_spec("langgraph_api") is not None:
         return None
-    pinned = files("hopgraph.studio").joinpath("packages.txt").read_bytes()
-    made_for = f"{sys.implementation.cache_tag} {sysconfig.get_platform()}".encode()
-    folder = home / "studio" / f"packages-{hashlib.sha256(pinned + made_for).hexdigest()[:12]}"
+    folder = packages_folder(home)
     if folder.is_dir():
         return folder
     if find_spec("pip") is None:
@@ -54,14 +53,32 @@ def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(folder.parent / ".lock"):
             if not folder.is_dir():
-                count = sum(line[:1].isalpha() for line in pinned.splitlines())
-                say(f"fetching LangGraph's local server ({count} packages, 57 MB, only once) into {folder}")
-                _install(pinned, folder)
+                say(f"fetching LangGraph's local server ({pinned_count()} packages, 57 MB, only once) into {folder}")
+                _install(_pinned(), folder)
     except OSError as error:
         raise InputError(
             f"{folder}: {error.strerror}", hint="set HOPGRAPH_HOME to a folder that can be written"
         ) from None
     return folder
+
+
+def packages_folder(home: Path) -> Path:
+    """Where `server_packages` keeps them: a folder for each list of versions, Python and platform.
+
+    Args:
+        home: HOPGRAPH_HOME.
+    """
+    made_for = f"{sys.implementation.cache_tag} {sysconfig.get_platform()}".encode()
+    return home / "studio" / f"packages-{hashlib.sha256(_pinned() + made_for).hexdigest()[:12]}"
+
+
+def pinned_count() -> int:
+    """Number of packages that are fetched."""
+    return sum(line[:1].isalpha() for line in _pinned().splitlines())
+
+
+def _pinned() -> bytes:
+    return files("hopgraph.studio").joinpath("packages.txt").read_bytes()
 
 
 def _install(pinned: bytes, folder: Path) -> None:
@@ -100,23 +117,35 @@ def _exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def unmet() -> list[str]:
-    """What the server's packages require and this process does not have, in words; [] when all is well."""
-    from importlib.metadata import PackageNotFoundError, requires, version
+def unmet(path: Sequence[str] | None = None) -> list[str]:
+    """Requirements of the server that are not installed, its packages' own requirements included; [] if none.
 
+    Args:
+        path: Folders to look in, the first one before the others. Default: this process's search path.
+    """
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
+    found: dict[str, metadata.Distribution] = {}
+    for distribution in metadata.distributions(path=list(sys.path if path is None else path)):
+        found.setdefault(canonicalize_name(distribution.name), distribution)
     problems = []
-    for package in SERVER:
-        for text in requires(package) or []:
-            wanted = Requirement(text)
-            if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
-                continue
-            try:
-                found = version(wanted.name)
-            except PackageNotFoundError:
-                problems.append(f"{package} needs {wanted.name}{wanted.specifier}, which is missing")
-                continue
-            if not wanted.specifier.contains(found, prereleases=True):
-                problems.append(f"{package} needs {wanted.name}{wanted.specifier}, this is {found}")
+    waiting = [("hopgraph studio", Requirement(name)) for name in SERVER]
+    seen: set[str] = set()
+    while waiting:
+        wants, wanted = waiting.pop(0)
+        installed = found.get(canonicalize_name(wanted.name))
+        if installed is None:
+            problems.append(f"{wants} needs {wanted.name}{wanted.specifier}, which is missing")
+            continue
+        if not wanted.specifier.contains(installed.version, prereleases=True):
+            problems.append(f"{wants} needs {wanted.name}{wanted.specifier}, this is {installed.version}")
+        key = f"{canonicalize_name(wanted.name)}[{','.join(sorted(wanted.extras))}]"
+        if key in seen:
+            continue
+        seen.add(key)
+        for text in installed.requires or []:
+            own = Requirement(text)
+            if own.marker is None or any(own.marker.evaluate({"extra": extra}) for extra in ("", *wanted.extras)):
+                waiting.append((installed.name, own))
     return problems

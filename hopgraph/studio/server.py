@@ -83,8 +83,8 @@ def main() -> int:
     plan = Plan(**json.loads(Path(PLAN).read_text("utf-8")))
     problems = unmet()
     if problems:
-        typer.echo(f"hopgraph: the local server does not fit what is installed: {problems[0]}", err=True)
-        typer.echo("  install the versions of requirements.lock, or hopgraph[studio] on its own", err=True)
+        typer.echo(f"hopgraph: the local server's requirements are not met: {'; '.join(problems)}", err=True)
+        typer.echo("  install the versions of requirements.lock, or hopgraph[studio] in its own environment", err=True)
         return 2
     from langgraph_api.cli import run_server
 
