@@ -201,8 +201,10 @@ def _sqlite_error(path: Path, error: Exception) -> StoreError:
         "disk I/O": "is the disk full or failing? What was finished is kept, and the same command goes on from there",
         "readonly": "is the file, and the folder it is in, writable?",
         "locked": "another process keeps it busy; the same command goes on when that one has ended",
+        "unable to open": "is the path that of a file, and its folder writable?",
+        "is newer": "upgrade this installation, or go on with the one that wrote it",
     }
-    damaged = "move the file away if it is damaged; a new one is made"
+    damaged = "if it is damaged, or another program's, move the file away; a new one is made"
     hint = next((hint for sign, hint in hints.items() if sign in str(error)), damaged)
     return StoreError(f"checkpoints in {path}: {_one_line(error)}", hint=hint)
 
@@ -254,9 +256,19 @@ def _with_clear_errors(saver: Saver, explain: Callable[[Exception], StoreError],
 
     async def checked(config: RunnableConfig) -> CheckpointTuple | None:
         found = await read(config)
-        if found is not None and not (isinstance(found.checkpoint, dict) and isinstance(found.metadata, dict)):
-            raise explain(ValueError("stored value is not a checkpoint"))
+        if found is not None:
+            plain = isinstance(found.checkpoint, dict) and isinstance(found.metadata, dict)
+            version = found.checkpoint.get("v") if plain else None
+            if not isinstance(version, int):
+                raise explain(ValueError("stored value is not a checkpoint"))
+            if version > newest_format():
+                raise explain(ValueError(f"checkpoint format {version} is newer than this LangGraph's"))
         return found
+
+    def newest_format() -> int:
+        from langgraph.pregel._checkpoint import LATEST_VERSION  # not the older one of langgraph.checkpoint.base
+
+        return LATEST_VERSION
 
     async def written(config: RunnableConfig, writes: Sequence[tuple[str, Any]], *place: Any, **named: Any) -> None:
         # When a task fails between its node and the edges that follow it, LangGraph saves the node's writes beside the
