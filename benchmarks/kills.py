@@ -1,6 +1,6 @@
 """Random kills over all methods: nothing lost, nothing repeated but what was in flight, the same answers.
 
-    python benchmarks/kills.py [KILLS] [--log FILE]
+    python benchmarks/kills.py [KILLS] [--log FILE] [--postgres URL]
 
 Processes that run every graph side by side, two threads each, are killed with SIGKILL at random moments, up to five
 times; `hopgraph resume` resumes one of the interrupted threads, another process the rest. The model is scripted and its
@@ -27,6 +27,9 @@ from tests.small import GRAPHS
 def main(
     kills: Annotated[int, typer.Argument(help="Number of kills, those in the log included.")] = 200,
     log: Annotated[Path | None, typer.Option(help="JSON Lines of outcomes, to continue from.")] = None,
+    postgres: Annotated[
+        str | None, typer.Option(help="URL of a database for the checkpoints; default: a file.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random moments.")] = 0,
 ) -> None:
     """Print the counts; exit code 1 if anything was lost, repeated or different."""
@@ -39,7 +42,7 @@ def main(
         print(f"\r{report.kills} of {kills} kills", end="", file=sys.stderr, flush=True)
 
     with contextlib.suppress(KeyboardInterrupt):
-        report = kill_at_random(kills, seed, log, show)
+        report = kill_at_random(kills, seed, log, show, postgres)
     print(file=sys.stderr)
     print(f"graphs                                    {', '.join(GRAPHS)}")
     print(f"rounds                                    {report.rounds:>7,}")

@@ -9,19 +9,19 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
+from stores.checkpoint_errors import postgres_error, sqlite_error, with_clear_errors
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+    from langgraph.checkpoint.base import BaseCheckpointSaver
 
 __all__ = [
     "KeptThread",
@@ -33,7 +33,6 @@ __all__ = [
     "without_password",
 ]
 
-Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
 _POSTGRES = ("postgres", "postgresql")
 
 
@@ -90,9 +89,9 @@ async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSa
     except OSError as error:
         raise StoreError(f"checkpoints in {path}: {error}", hint="is the folder writable?") from None
     except sqlite3.Error as error:
-        raise _sqlite_error(path, error) from None
+        raise sqlite_error(path, error) from None
     try:
-        yield _with_clear_errors(writes_first(saver), functools.partial(_sqlite_error, path), _absolute(path))
+        yield with_clear_errors(writes_first(saver), functools.partial(sqlite_error, path), _absolute(path))
     finally:
         await saver.aclose()
 
@@ -133,7 +132,9 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
             raise StoreError(
                 f"checkpoints in {without_password(url)}: {reason}", hint="is the server running, and the URL right?"
             ) from None
-        yield _with_clear_errors(writes_first(saver), functools.partial(_postgres_error, url), without_password(url))
+        yield with_clear_errors(
+            writes_first(saver), functools.partial(postgres_error, without_password(url)), without_password(url)
+        )
     finally:
         await pool.close()
 
@@ -169,7 +170,7 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
             rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]
             (total,) = await saver.run_in_thread(lambda: saver.conn.execute(count).fetchone())
         except (sqlite3.Error, ValueError) as error:
-            raise _sqlite_error(Path(getattr(saver, "place", "")), error) from error
+            raise sqlite_error(Path(getattr(saver, "place", "")), error) from error
     else:
         async with cast("Any", saver)._cursor() as cursor:
             await cursor.execute(newest.format("%s"), (limit,))
@@ -193,88 +194,6 @@ def without_password(url: str) -> str:
 
 def _absolute(path: Path) -> str:
     return str(path.resolve())
-
-
-def _sqlite_error(path: Path, error: Exception) -> StoreError:
-    hints = {
-        "full": "make room on the disk; what was finished is kept, and the same command goes on from there",
-        "disk I/O": "is the disk full or failing? What was finished is kept, and the same command goes on from there",
-        "readonly": "is the file, and the folder it is in, writable?",
-        "locked": "another process keeps it busy; the same command goes on when that one has ended",
-    }
-    damaged = "move the file away if it is damaged; a new one is made"
-    hint = next((hint for sign, hint in hints.items() if sign in str(error)), damaged)
-    return StoreError(f"checkpoints in {path}: {_one_line(error)}", hint=hint)
-
-
-def _postgres_error(url: str, error: Exception) -> StoreError:
-    return StoreError(
-        f"checkpoints in {without_password(url)}: {_one_line(error)}",
-        hint="what was finished is kept: the same command goes on when the server is back",
-    )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-def _with_clear_errors(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
-    """Have a checkpointer raise its own errors, and those of decoding stored values, as `StoreError`s with a hint."""
-    from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
-    from langgraph.checkpoint.serde.types import ERROR
-
-    # msgpack, JSON, UTF-8 and zlib raise ValueError on damaged bytes.
-    known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ValueError, NotImplementedError)
-    if place.partition("://")[0] in _POSTGRES:
-        import psycopg
-        from psycopg_pool import PoolTimeout
-
-        known += (psycopg.Error, PoolTimeout)
-
-    def awaited(call: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call)
-        async def wrapped(*args: Any, **options: Any) -> Any:
-            try:
-                return await call(*args, **options)
-            except known as error:
-                raise explain(error) from error
-
-        return wrapped
-
-    def listed(call: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call)
-        async def wrapped(*args: Any, **options: Any) -> AsyncIterator[Any]:
-            try:
-                async for found in call(*args, **options):
-                    yield found
-            except known as error:
-                raise explain(error) from error
-
-        return wrapped
-
-    async def checked(config: RunnableConfig) -> CheckpointTuple | None:
-        found = await read(config)
-        if found is not None and not (isinstance(found.checkpoint, dict) and isinstance(found.metadata, dict)):
-            raise explain(ValueError("stored value is not a checkpoint"))
-        return found
-
-    async def written(config: RunnableConfig, writes: Sequence[tuple[str, Any]], *place: Any, **named: Any) -> None:
-        # When a task fails between its node and the edges that follow it, LangGraph saves the node's writes beside the
-        # error. On resume that reads as a task that succeeded and led nowhere: the run would be over. So of a failed
-        # task only LangGraph's own entries are kept (error, interrupt, what a person decided), and the node runs again.
-        if any(channel == ERROR for channel, _ in writes):
-            writes = [row for row in writes if row[0] in WRITES_IDX_MAP]
-        await write(config, writes, *place, **named)
-
-    read, write = saver.aget_tuple, saver.aput_writes
-    saver.aget_tuple = checked  # type: ignore[method-assign]
-    saver.aput_writes = written  # type: ignore[method-assign]
-    for name in ("aget_tuple", "aput", "aput_writes", "adelete_thread", "adelete_for_runs", "acopy_thread", "aprune"):
-        if getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name):  # not implemented: no storage error
-            setattr(saver, name, awaited(getattr(saver, name)))
-    saver.alist = listed(saver.alist)  # type: ignore[method-assign]
-    saver.place = place  # type: ignore[attr-defined]
-    return saver
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 In a round, a process runs two threads of every graph. It is killed with SIGKILL at a random moment and started again,
 up to `MOST_KILLS` times. Then `hopgraph resume` resumes one of the interrupted threads, and a last process the others.
-Every round has its own checkpoint file. Its threads, and with them the model's replies, are those of a few
+Every round begins with an empty checkpoint store. Its threads, and with them the model's replies, are those of a few
 uninterrupted runs, so that the results can be compared.
 """
 
@@ -95,7 +95,11 @@ class Report:
 
 
 def kill_at_random(
-    kills: int, seed: int = 0, log: Path | None = None, on_round: Callable[[Report], None] | None = None
+    kills: int,
+    seed: int = 0,
+    log: Path | None = None,
+    on_round: Callable[[Report], None] | None = None,
+    postgres: str | None = None,
 ) -> Report:
     """Kill that many processes, or a few more: a round is always finished. See the module.
 
@@ -104,12 +108,13 @@ def kill_at_random(
         seed: Seed of the random moments.
         log: File (JSON Lines) to which the outcome of each round is appended. Rounds that it has are not run again.
         on_round: Called with the sum so far after every round.
+        postgres: URL of a database for the checkpoints; default: a file.
     """
     rounds = [Report(**json.loads(line)) for line in log.read_text().splitlines()] if log and log.exists() else []
     if Report.total(rounds).kills >= kills:
         return Report.total(rounds)
     with tempfile.TemporaryDirectory() as folder, ScriptedModel(_script).running() as server:
-        bench = _Bench(Path(folder), server)
+        bench = _Bench(Path(folder), server, postgres)
         wanted = [bench.whole(play) for play in range(PLAYS)]
         try:
             while Report.total(rounds).kills < kills:
@@ -156,9 +161,10 @@ class _Kept:
 class _Bench:
     """The model, the index and the environment of all rounds."""
 
-    def __init__(self, folder: Path, server: ScriptedModel) -> None:
+    def __init__(self, folder: Path, server: ScriptedModel, postgres: str | None) -> None:
         self.folder = folder
         self.server = server
+        self.place = postgres or str(folder / "checkpoints.sqlite")
         self.environment = {
             "HOPGRAPH_HOME": str(folder / "home"),
             "HOPGRAPH_LLM_URL": server.url,
@@ -172,18 +178,20 @@ class _Bench:
         self._run("build", 0).join()
 
     def _run(self, what: str, play: int) -> BaseProcess:
-        environment = {**self.environment, "HOPGRAPH_CHECKPOINTS": str(self.folder / "checkpoints.sqlite")}
+        environment = {**self.environment, "HOPGRAPH_CHECKPOINTS": self.place}
         process = self.processes.Process(target=_process, args=(what, play, environment))
         process.start()
         return process
 
     def _clear(self) -> None:
+        if "://" in self.place:
+            asyncio.run(_delete_all(self.place))
         for path in self.folder.glob("checkpoints.sqlite*"):
             path.unlink()
         self.server.requests.clear()
 
     def _kept(self, play: int) -> _Kept:
-        return asyncio.run(_kept(play, str(self.folder / "checkpoints.sqlite")))
+        return asyncio.run(_kept(play, self.place))
 
     def whole(self, play: int) -> dict[str, Any]:
         """What a play's threads end with when nothing is killed, and how many calls they make."""
@@ -304,6 +312,13 @@ async def _read(graph: str, thread: str, settings: dict[str, Any], saver: Any) -
         return
     context = context_class(graph).model_validate(settings)
     await load(graph, saver).ainvoke(None if begun else given(graph), config, context=context, durability="sync")
+
+
+async def _delete_all(place: str) -> None:
+    async with open_checkpoints(place) as saver:
+        for play in range(PLAYS):
+            for _, thread, _ in _threads(play):
+                await saver.adelete_thread(thread)
 
 
 async def _kept(play: int, place: str) -> _Kept:

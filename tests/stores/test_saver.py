@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import zlib
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TypedDict
 
 import pytest
@@ -19,6 +22,7 @@ from inference.errors import StoreError
 from stores.checkpoints import kept_threads, open_checkpoints, open_served_checkpoints
 from stores.saver import PackingSerializer
 
+ROOT = Path(__file__).parents[2]
 CONFIG = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 LARGE = [{"id": f"root/{number}", "question": "Who directed it?"} for number in range(200)]
 
@@ -299,3 +303,97 @@ async def test_checkpoints_are_listed_newest_first_and_deleted_with_their_thread
         assert len([row async for row in saver.alist(CONFIG, limit=2)]) == 2
         await saver.adelete_thread("t")
         assert await saver.aget_tuple(CONFIG) is None
+
+
+async def test_a_checkpoint_of_a_later_langgraph_is_refused_and_one_of_an_earlier_read(home):
+    async with open_checkpoints() as saver:
+        await saver.aput(CONFIG, checkpoint([1]) | {"v": 1}, {}, {})
+        assert (await saver.aget_tuple(CONFIG)).checkpoint["channel_values"] == {"rows": [1]}
+        await saver.aput(CONFIG, checkpoint([1]) | {"v": "4"}, {}, {})
+        with pytest.raises(StoreError, match="not a checkpoint"):
+            await saver.aget_tuple(CONFIG)
+        await saver.aput(CONFIG, checkpoint([1]) | {"v": 99}, {}, {})
+        with pytest.raises(StoreError, match=r"checkpoints\.sqlite: checkpoint format 99 is newer") as caught:
+            await saver.aget_tuple(CONFIG)
+    assert "upgrade" in caught.value.hint
+
+
+async def test_a_file_from_before_tasks_had_paths_is_used_as_it_is(home):
+    async with open_checkpoints() as saver:
+        config = await saver.aput(CONFIG, checkpoint([1]), {}, {})
+        await saver.aput_writes(config, [("rows", 1)], "old")
+    with sqlite3.connect(home / "checkpoints.sqlite") as connection:
+        connection.execute("ALTER TABLE writes DROP COLUMN task_path")
+    connection.close()
+    async with open_checkpoints() as saver:
+        await saver.aput_writes(config, [("rows", 2)], "new", "path")
+        found = await saver.aget_tuple(CONFIG)
+    assert found.pending_writes == [("old", "rows", 1), ("new", "rows", 2)]
+
+
+@pytest.mark.parametrize(
+    ("table", "reason", "hint"),
+    [
+        ("CREATE TABLE checkpoints (a)", "no column named thread_id", "another program's"),
+        (None, "unable to open", "is the path that of a file"),
+    ],
+)
+async def test_what_is_no_checkpoint_file_is_named_and_left_alone(tmp_path, table, reason, hint):
+    path = tmp_path / "other.sqlite"
+    if table is None:
+        path.mkdir()
+    else:
+        with sqlite3.connect(path) as connection:
+            connection.execute(table)
+        connection.close()
+    with pytest.raises(StoreError, match=rf"other\.sqlite: .*{reason}") as caught:
+        async with open_checkpoints(str(path)) as saver:
+            await saver.aput(CONFIG, checkpoint([1]), {}, {})
+    assert hint in caught.value.hint
+    if table is not None:
+        connection = sqlite3.connect(path)
+        assert connection.execute("SELECT sql FROM sqlite_master WHERE name = 'checkpoints'").fetchone() == (table,)
+        connection.close()
+
+
+WRITER = """
+import asyncio, sys
+from langgraph.checkpoint.base import empty_checkpoint
+from stores.checkpoints import open_checkpoints
+
+async def main():
+    async with open_checkpoints(sys.argv[1]) as saver:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        config = {"configurable": {"thread_id": sys.argv[2], "checkpoint_ns": ""}}
+        for number in range(300):
+            value = empty_checkpoint() | {"channel_values": {"rows": [number] * 500}}
+            config = await saver.aput(config, value, {"step": number}, {})
+            await saver.aput_writes(config, [("rows", number)], "task")
+
+asyncio.run(main())
+"""
+
+
+def test_two_processes_that_write_to_one_file_lose_nothing(home):
+    path = home / "checkpoints.sqlite"
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen([*command, name], cwd=ROOT, stdin=pipe, stdout=pipe, text=True) for name in "ab"]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate(timeout=120)
+        assert writer.returncode == 0
+
+    async def kept(name):
+        async with open_checkpoints() as saver:
+            return [row async for row in saver.alist({"configurable": {"thread_id": name}})]
+
+    for name in "ab":
+        rows = asyncio.run(kept(name))
+        assert [row.checkpoint["channel_values"]["rows"][0] for row in rows] == list(range(299, -1, -1))
+        assert [row.pending_writes for row in rows] == [[("task", "rows", n)] for n in range(299, -1, -1)]

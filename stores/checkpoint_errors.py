@@ -1,0 +1,115 @@
+"""Errors of checkpoint stores: each says which store, what failed, and what to do."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from inference.errors import StoreError
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+
+__all__ = ["postgres_error", "sqlite_error", "with_clear_errors"]
+
+Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
+
+
+def sqlite_error(path: Path, error: Exception) -> StoreError:
+    """What failed in a file of checkpoints, and what to do about it."""
+    hints = {
+        "full": "make room on the disk; what was finished is kept, and the same command goes on from there",
+        "disk I/O": "is the disk full or failing? What was finished is kept, and the same command goes on from there",
+        "readonly": "is the file, and the folder it is in, writable?",
+        "locked": "another process keeps it busy; the same command goes on when that one has ended",
+        "unable to open": "is the path that of a file, and its folder writable?",
+        "is newer": "upgrade this installation, or go on with the one that wrote it",
+    }
+    damaged = "if it is damaged, or another program's, move the file away; a new one is made"
+    hint = next((hint for sign, hint in hints.items() if sign in str(error)), damaged)
+    return StoreError(f"checkpoints in {path}: {_one_line(error)}", hint=hint)
+
+
+def postgres_error(url: str, error: Exception) -> StoreError:
+    """What failed in Postgres; `url` without its password."""
+    return StoreError(
+        f"checkpoints in {url}: {_one_line(error)}",
+        hint="what was finished is kept: the same command goes on when the server is back",
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def with_clear_errors(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
+    """Have a checkpointer raise its own errors, and those of decoding stored values, as `StoreError`s with a hint."""
+    from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
+    from langgraph.checkpoint.serde.types import ERROR
+
+    # msgpack, JSON, UTF-8 and zlib raise ValueError on damaged bytes.
+    known: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ValueError, NotImplementedError)
+    if "://" in place:
+        import psycopg
+        from psycopg_pool import PoolTimeout
+
+        known += (psycopg.Error, PoolTimeout)
+
+    def awaited(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        async def wrapped(*args: Any, **options: Any) -> Any:
+            try:
+                return await call(*args, **options)
+            except known as error:
+                raise explain(error) from error
+
+        return wrapped
+
+    def listed(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        async def wrapped(*args: Any, **options: Any) -> AsyncIterator[Any]:
+            try:
+                async for found in call(*args, **options):
+                    yield found
+            except known as error:
+                raise explain(error) from error
+
+        return wrapped
+
+    async def checked(config: RunnableConfig) -> CheckpointTuple | None:
+        found = await read(config)
+        if found is not None:
+            plain = isinstance(found.checkpoint, dict) and isinstance(found.metadata, dict)
+            version = found.checkpoint.get("v") if plain else None
+            if not isinstance(version, int):
+                raise explain(ValueError("stored value is not a checkpoint"))
+            if version > newest_format():
+                raise explain(ValueError(f"checkpoint format {version} is newer than this LangGraph's"))
+        return found
+
+    def newest_format() -> int:
+        from langgraph.pregel._checkpoint import LATEST_VERSION  # not the older one of langgraph.checkpoint.base
+
+        return LATEST_VERSION
+
+    async def written(config: RunnableConfig, writes: Sequence[tuple[str, Any]], *place: Any, **named: Any) -> None:
+        # When a task fails between its node and the edges that follow it, LangGraph saves the node's writes beside the
+        # error. On resume that reads as a task that succeeded and led nowhere: the run would be over. So of a failed
+        # task only LangGraph's own entries are kept (error, interrupt, what a person decided), and the node runs again.
+        if any(channel == ERROR for channel, _ in writes):
+            writes = [row for row in writes if row[0] in WRITES_IDX_MAP]
+        await write(config, writes, *place, **named)
+
+    read, write = saver.aget_tuple, saver.aput_writes
+    saver.aget_tuple = checked  # type: ignore[method-assign]
+    saver.aput_writes = written  # type: ignore[method-assign]
+    for name in ("aget_tuple", "aput", "aput_writes", "adelete_thread", "adelete_for_runs", "acopy_thread", "aprune"):
+        if getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name):  # not implemented: no storage error
+            setattr(saver, name, awaited(getattr(saver, name)))
+    saver.alist = listed(saver.alist)  # type: ignore[method-assign]
+    saver.place = place  # type: ignore[attr-defined]
+    return saver
