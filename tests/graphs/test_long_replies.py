@@ -1,4 +1,4 @@
-"""Replies that are longer than their schema allows, from servers that do not enforce it, or that max_tokens cuts off."""
+"""Replies that are longer than their schema allows, or that max_tokens cuts off."""
 
 from __future__ import annotations
 
