@@ -25,9 +25,9 @@ _FORMS = {
     "json_schema": ("schema", ""),
     "json_object": (
         "json_object",
-        "the server refuses JSON schemas: they stand in the prompt, and repairs are likelier",
+        "the server refuses JSON schemas: they stand in the prompt",
     ),
-    "prompt": ("prompt only", "the server has no JSON mode: schemas stand in the prompt, and repairs are likelier"),
+    "prompt": ("prompt only", "the server has no JSON mode: schemas stand in the prompt"),
 }
 """What is said of the form in which an endpoint is asked for JSON, and what that means."""
 PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")

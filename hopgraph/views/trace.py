@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.drawing import svg
-from hopgraph.methods import METHODS, load
+from hopgraph.methods import METHODS
 from hopgraph.views.pages import template
 from hopgraph.views.pictures import picture
 from hopgraph.views.steps import Nested, nested
@@ -61,12 +61,12 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
 
 
 def _drawing(record: Record) -> str:
-    """The graph with the path taken, as SVG; "" where Graphviz is not installed."""
+    """The graph with the path taken, as SVG; "" where there is none."""
     from markupsafe import Markup
 
     try:
         # Names of nodes are the method's own: nothing of the run's text is in it.
-        return Markup(svg(load(record.result["method"]).get_graph(xray=True), record.visits))  # noqa: S704
+        return Markup(svg(record.result["method"], record.visits))  # noqa: S704
     except InputError:
         return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 
 from hopgraph.cli import run_app
 from hopgraph.run import ask, make_context
@@ -55,7 +56,8 @@ def test_a_page_has_every_step_with_what_was_asked_and_said(model, tmp_path):
     assert page.index('id="step-root/0"') < page.index('id="step-root/1"')  # though it was cut before the other ended
 
 
-def test_the_path_is_drawn_with_how_often_each_node_ran(model, tmp_path):
+def test_the_path_is_drawn_with_how_often_each_node_ran(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)  # it is no part of the base install
     model(test_parrag.play(**test_parrag.BASE))
     run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=2, exemplars="none")
     page = page_of(tmp_path)
