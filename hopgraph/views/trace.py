@@ -55,6 +55,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
         stages=_stages(steps, passages),
         picture=picture(result["method"], record.state, record.thread.context),
         cited=cited,
+        chosen=bool(record.sentences),
         passages=[_passage(key, number, passages, cited, record) for key, number in numbers.items()],
         settings=sorted(record.thread.context.model_dump(exclude_unset=True).items()),
     )
@@ -72,7 +73,7 @@ def _drawing(record: Record) -> str:
 
 
 def _passage_order(record: Record) -> list[str]:
-    """The final evidence first, then what else was found, as it was found."""
+    """The evidence first, then what else was found, as it was found."""
     others = [key for step in record.result["trajectory"] for key in step["evidence"]]
     return list(dict.fromkeys([*record.result["evidence"], *others]))
 
@@ -149,17 +150,18 @@ def _stages(steps: Sequence[Step], passages: Mapping[str, Passage]) -> dict[str,
 
 
 def _cited(record: Record, passages: Mapping[str, Passage]) -> dict[SentenceRef, str]:
-    """The sentences that the answer rests on, and why they are shown.
+    """The sentences that are marked, and why.
 
-    A method that works with sentences says which. Of the others' evidence those are shown that contain the answer.
+    A method that works with sentences has chosen its evidence among them. Of the others' evidence those are marked that
+    have the answer's words in them, which does not say that the answer comes from there.
     """
     if record.sentences:
-        return dict.fromkeys(record.sentences, "evidence")
+        return dict.fromkeys(record.sentences, "chosen by the method")
     answer = _words(record.result["answer"])
-    if not answer.strip():
+    if answer.strip() in ("", "yes", "no"):
         return {}
     return {
-        (key, index): "contains the answer"
+        (key, index): "contains the answer's words"
         for key in record.result["evidence"]
         if key in passages
         for index, sentence in enumerate(passages[key].sentences)
