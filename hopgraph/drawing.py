@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
+from html import escape
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables.graph import Graph
 
+from hopgraph.methods import METHODS, READERS, load
 from inference.errors import InputError
 
-__all__ = ["mermaid", "png", "svg"]
+__all__ = ["draw_all", "mermaid", "png", "svg"]
+
+_FOLDER = files("hopgraph").joinpath("drawings")
+_LIGHT, _DARK = "#eef2fb", "#5b6b8c"
+_NODE = r'(<g id="node\d+" class="node">\n<title>{title}</title>\n)(.*?)<text([^<]*)</text>'
+"""A node in a drawing: its head, its shape, and its text."""
 
 
 def mermaid(graph: Graph) -> str:
@@ -47,38 +59,72 @@ def png(graph: Graph) -> bytes:
     Raises:
         InputError: pygraphviz is not installed.
     """
-    drawn: bytes = _picture(graph, {}).draw(format="png", prog="dot")
+    drawn: bytes = _picture(graph).draw(format="png", prog="dot")
     return drawn
 
 
-def svg(graph: Graph, visits: Mapping[str, int]) -> str:
-    """A graph as an SVG picture with the path of a run: nodes that ran are filled, with how often.
+def svg(method: str, visits: Mapping[str, int] | None = None) -> str:
+    """A method's graph as an SVG picture, as Graphviz laid it out beforehand: nothing has to be installed for it.
 
     Args:
-        graph: The graph.
-        visits: How often each node ran, by name.
+        method: Id of a method or a reader.
+        visits: How often each node ran: those that did are filled, with how often.
+
+    Raises:
+        InputError: There is no drawing of the graph, or it is of an earlier state of it.
+    """
+    try:
+        drawn = _FOLDER.joinpath(f"{method}.svg").read_text("utf-8")
+    except FileNotFoundError:
+        drawn = ""
+    first, _, picture = drawn.partition("\n")
+    if first != _mark(load(method).get_graph(xray=True)):
+        raise InputError(f"{method}: no drawing of the present graph", hint="`python -m hopgraph.drawing` draws it")
+    for name, times in (visits or {}).items():
+        node = _NODE.format(title=re.escape(escape(name)))
+        picture = re.sub(node, partial(_filled, times), picture, count=1, flags=re.DOTALL)
+    return picture
+
+
+def _filled(times: int, node: re.Match[str]) -> str:
+    shape = node[2].replace(f'fill="{_LIGHT}"', f'fill="{_DARK}"')
+    more = f" ×{times}" if times > 1 else ""
+    return f'{node[1]}{shape}<text fill="#ffffff"{node[3]}{more}</text>'
+
+
+def _mark(graph: Graph) -> str:
+    """First line of a drawing: which state of the graph it is of."""
+    return f"<!-- {hashlib.sha256(mermaid(graph).encode()).hexdigest()} -->"
+
+
+def draw_all() -> None:
+    """Draw all graphs into the package, for `svg`.
 
     Raises:
         InputError: pygraphviz is not installed.
     """
-    drawn: bytes = _picture(graph, visits).draw(format="svg", prog="dot")
-    text = drawn.decode("utf-8")
-    return text[text.index("<svg") :]
+    folder = Path(str(_FOLDER))
+    folder.mkdir(exist_ok=True)
+    for method in (*METHODS, *READERS):
+        graph = load(method).get_graph(xray=True)
+        text: str = _picture(graph).draw(format="svg", prog="dot").decode("utf-8")
+        body = re.sub(r"<!-- .*? -->\n", "", text[text.index("<svg") :])
+        (folder / f"{method}.svg").write_text(f"{_mark(graph)}\n{body}", "utf-8")
 
 
-def _picture(graph: Graph, visits: Mapping[str, int]) -> Any:
+def _picture(graph: Graph) -> Any:
     try:
         import pygraphviz
     except ImportError:
-        raise InputError("a picture needs pygraphviz", hint="pip install 'hopgraph[draw]'") from None
+        raise InputError("a picture needs pygraphviz", hint="pip install 'hopgraph[draw]', or draw an SVG") from None
     picture = pygraphviz.AGraph(directed=True, rankdir="TB", nodesep=0.5, ranksep=0.5, fontname="Helvetica")
     picture.node_attr.update(
         shape="box",
         style="rounded,filled",
-        fillcolor="#eef2fb",
-        color="#5b6b8c",
+        fillcolor=_LIGHT,
+        color=_DARK,
         fontname="Helvetica",
-        margin="0.16,0.06",
+        margin="0.26,0.06",  # leaves room for how often it ran
     )
     picture.edge_attr.update(color="#5b6b8c", fontname="Helvetica", fontsize=11, fontcolor="#39445c")
     between: dict[tuple[frozenset[str], frozenset[str]], list[str]] = defaultdict(list)
@@ -86,11 +132,7 @@ def _picture(graph: Graph, visits: Mapping[str, int]) -> Any:
         if name.startswith("__"):
             picture.add_node(name, label=name.strip("_"), shape="oval", fillcolor="#ffffff")
         else:
-            times = visits.get(name, 0)
-            ran: dict[str, Any] = {"fillcolor": "#5b6b8c", "fontcolor": "#ffffff"} if times else {}
-            picture.add_node(
-                name, label=name.rpartition(":")[2].replace("_", " ") + (f" ×{times}" if times > 1 else ""), **ran
-            )
+            picture.add_node(name, label=name.rpartition(":")[2].replace("_", " "))
         before = frozenset(edge.source for edge in graph.edges if edge.target == name)
         after = frozenset(edge.target for edge in graph.edges if edge.source == name)
         between[before, after].append(name)
@@ -104,3 +146,7 @@ def _picture(graph: Graph, visits: Mapping[str, int]) -> Any:
         inside = [name for name in graph.nodes if name.startswith(f"{box}:")]
         picture.add_subgraph(inside, name=f"cluster_{box}", label=box, color="#5b6b8c", style="rounded")
     return picture
+
+
+if __name__ == "__main__":
+    draw_all()

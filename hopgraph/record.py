@@ -46,7 +46,7 @@ class Record:
     state: dict[str, Any]
     """The run's last state."""
     sentences: list[SentenceRef]
-    """The sentences that the answer rests on, where the method works with sentences."""
+    """The sentences that the method chose as evidence, where it works with sentences."""
     exchanges: list[Exchange]
     """In the order in which the calls were made, those of steps that were cut off included."""
     visits: dict[str, int]

@@ -16,6 +16,7 @@ from inference.base_url import meant
 from inference.chat import Message, Reply, Schema, cache_key, name_of, pack_reply, read_reply, unpack_reply
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, did_you_mean
 from inference.http import Connections, Refusal, may_pass, passes, root_cause, seconds_to_wait
+from inference.json_forms import SCHEMA_ROOM, JsonForm, form_of, in_form, refuses_form, weaker
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
 from inference.slots import Slots, turn
@@ -93,6 +94,7 @@ class Endpoint:
         self._info: ServerInfo | None = None
         self._lock = asyncio.Lock()
         self._outage = False  # it has been said that calls fail
+        self.json_form: JsonForm = "json_schema"  # the strongest that it is not known to refuse
         self._ranks = True  # a vLLM server is taken to work by priority until it says that it does not
         if not _is_url(self.url):
             raise InputError(
@@ -246,6 +248,7 @@ class Endpoint:
         server's tokenizer, and where it has none, at a third of a token a byte.
         """
         limit = await self.context()
+        max_tokens += 0 if self.json_form == "json_schema" else SCHEMA_ROOM
         size = sum(len(message.content.encode()) + _TEMPLATE_TOKENS for message in messages)
         if limit is None or size + _TEMPLATE_TOKENS + max_tokens <= limit:
             return True
@@ -307,6 +310,7 @@ class Endpoint:
         if schema is not None:
             json_schema = {"name": schema.name, "schema": schema.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
+            messages, body = in_form(messages, body, self.json_form)
         if top_logprobs is not None:
             body |= {"logprobs": True, **({"top_logprobs": top_logprobs} if top_logprobs else {})}
         model = await self.model_name()
@@ -368,7 +372,20 @@ class Endpoint:
                 self._ranks = False
                 del body["priority"]
                 return await self._request(messages, model, request_id, body, on_failure)
+            if refuses_form(error, body):
+                messages, body = weaker(messages, body)
+                reply = await self._request(messages, model, request_id, body, on_failure)
+                self._settle_for(form_of(body))
+                return reply
             raise self._explain(error) from error
+
+    def _settle_for(self, form: JsonForm) -> None:
+        """Ask in this form from now on: the server refuses the stronger one and took this one."""
+        stronger = ("json_schema",) if form == "json_object" else ("json_schema", "json_object")
+        if self.json_form in stronger:
+            self.json_form = form
+            how = "JSON objects are asked for" if form == "json_object" else "no JSON mode is used"
+            _log.warning("%s refuses JSON schemas: %s, and the schema stands in the prompt", self.shown, how)
 
     def _refuses_priority(self, error: Exception, body: Mapping[str, Any]) -> bool:
         if "priority" not in body or "priority" in self.settings.llm_extra:

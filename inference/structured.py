@@ -28,7 +28,7 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_constant=_refuse, strict=False)  # models write line breaks into strings
 _LETTERS = re.compile(r"[a-z]+")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_ATTEMPTS = 50
@@ -69,7 +69,7 @@ def parse_output(text: str, output: type[Output], cut: list[str] | None = None) 
     """Read `output` from a reply.
 
     A server that was given a schema replies with exactly one JSON object. Others may put it in a code fence or between
-    sentences: the first JSON object in the text counts.
+    sentences: the first JSON object in the text that fits counts.
 
     Args:
         text: The reply.
@@ -79,14 +79,24 @@ def parse_output(text: str, output: type[Output], cut: list[str] | None = None) 
     Raises:
         BadOutput: No JSON object in the text, or one of another shape.
     """
-    value, _ = _first_object(text)
-    try:
-        return output.model_validate(well_formed(value), context=cut)
-    except RecursionError:
-        raise BadOutput("the JSON is nested too deeply") from None
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'object'}: {e['msg']}" for e in error.errors()[:3])
-        raise BadOutput(f"the JSON object does not fit the schema: {problems}") from None
+    problem = ""
+    for value, _ in _objects(text):
+        notes: list[str] = []
+        try:
+            read = output.model_validate(well_formed(value), context=notes)
+        except RecursionError:
+            raise BadOutput("the JSON is nested too deeply") from None
+        except ValidationError as error:
+            problem = problem or _problems(error)
+        else:
+            if cut is not None:
+                cut.extend(notes)
+            return read
+    raise BadOutput(f"the JSON object does not fit the schema: {problem}")
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'object'}: {e['msg']}" for e in error.errors()[:3])
 
 
 def field_span(text: str, path: Sequence[str | int]) -> Span | None:
@@ -96,13 +106,11 @@ def field_span(text: str, path: Sequence[str | int]) -> Span | None:
     None if the reply has no such field. Of a repeated key the last counts, as in `json.loads`.
     """
     try:
-        _, span = _first_object(text)
-        for key in path:
-            found = [inner for name, inner in _items(text, span.start) if name == key]
-            if not found:
-                return None
-            span = found[-1]
+        spans = (_at(text, span, path) for _, span in _objects(text))
+        span = next((span for span in spans if span is not None), None)
     except (BadOutput, RecursionError):
+        return None
+    if span is None:
         return None
     return Span(span.start + 1, span.end - 1) if text[span.start] == '"' else span
 
@@ -187,11 +195,21 @@ def _is_mark(byte: int) -> bool:
     return 33 <= byte <= 126
 
 
-def _first_object(text: str) -> tuple[dict[str, Any], Span]:
-    """The first JSON object in `text` and its place. What is read as part of a broken object is not tried again."""
+def _at(text: str, span: Span, path: Sequence[str | int]) -> Span | None:
+    """Where the value at `path` of the object at `span` stands."""
+    for key in path:
+        found = [inner for name, inner in _items(text, span.start) if name == key]
+        if not found:
+            return None
+        span = found[-1]
+    return span
+
+
+def _objects(text: str) -> Iterator[tuple[dict[str, Any], Span]]:
+    """The JSON objects in `text` with their places. What is read as part of a broken object is not tried again."""
     if not text.strip():
         raise BadOutput("the reply is empty")
-    problem, at = "", -1
+    problem, at, found = "", -1, False
     for _ in range(_MAX_ATTEMPTS):
         at = text.find("{", at + 1)
         if at < 0:
@@ -206,8 +224,11 @@ def _first_object(text: str) -> tuple[dict[str, Any], Span]:
         except ValueError as error:
             raise BadOutput(f"the reply is not valid JSON: {error}") from None
         else:
-            return value, Span(at, end)
-    raise BadOutput(problem or "there is no JSON object in the reply")
+            found = True
+            yield value, Span(at, end)
+            at = end - 1
+    if not found:
+        raise BadOutput(problem or "there is no JSON object in the reply")
 
 
 def _items(text: str, start: int) -> Iterator[tuple[str | int, Span]]:

@@ -27,6 +27,7 @@ from typing_extensions import TypedDict
 from inference.chat import Message, Schema
 from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, PromptTooLong
+from inference.json_forms import described
 from inference.ledger import Call
 from inference.limits import close_json
 from inference.settings import Role, get_settings
@@ -362,6 +363,8 @@ async def _repair(request: _Request, raw: _Raw, problem: str) -> _Raw | None:
     # Chat templates want user and assistant by turns, so an empty reply is shown as such.
     reply = raw["text"].strip()[:_QUOTED_REPLY] or "(empty)"
     messages = [*request.messages, Message("assistant", reply), *text.render({"problem": quoted(problem[:500])})]
+    if request.schema and raw["finish_reason"] != "length" and request.endpoint.json_form == "json_schema":
+        messages = described(messages, request.schema.schema)  # the server does not enforce it, so the model is told
     if not await request.endpoint.fits(messages, request.context.max_tokens):
         return None
     call: Call = {

@@ -30,7 +30,7 @@ class Request:
     @property
     def node(self) -> str:
         """The node that asked, from the schema's name; without a schema, from the request's id."""
-        if "response_format" not in self.body:
+        if "json_schema" not in self.body.get("response_format", {}):
             return self.id.rsplit(".", 2)[-2]
         return self.body["response_format"]["json_schema"]["name"].partition("__")[2]
 

@@ -23,6 +23,15 @@ __all__ = ["doctor"]
 
 ROOM = 4096
 """Tokens of context below which prompts with five passages of the usual length may lose some."""
+_FORMS = {
+    "json_schema": ("schema", ""),
+    "json_object": (
+        "json_object",
+        "the server refuses JSON schemas: they stand in the prompt",
+    ),
+    "prompt": ("prompt only", "the server has no JSON mode: schemas stand in the prompt"),
+}
+"""What is said of the form in which an endpoint is asked for JSON, and what that means."""
 PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")
 
 
@@ -207,8 +216,9 @@ async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
     findings = []
     try:
         parse_output(reply.text, Probe)
-        found = f"{reply.text.strip()} in {reply.seconds:.2f} s"
-        findings.append(Finding(f"{whose}structured output", "ok", found))
+        form, advice = _FORMS[endpoint.json_form]
+        found = f"{form}: {reply.text.strip()} in {reply.seconds:.2f} s"
+        findings.append(Finding(f"{whose}structured output", "note" if advice else "ok", found, advice))
     except BadOutput as error:
         advice = "the server seems to ignore JSON schemas; answers will need repairs or fail"
         found = f"{error}: {reply.text.strip()[:100]!r}"

@@ -17,9 +17,10 @@ def graph(
         str | None,
         typer.Argument(help="Method id; without one they are listed.", autocompletion=completion.methods),
     ] = None,
-    png: Annotated[Path | None, typer.Option(help="Write a PNG picture to this file.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a PNG picture to this file (needs hopgraph[draw]).")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
 ) -> None:
-    """Draw a method's state machine (Mermaid text, or a PNG), or list the methods."""
+    """Draw a method's state machine (Mermaid text, SVG or PNG), or list the methods."""
     from hopgraph.methods import METHODS, READERS, load
 
     if method is None:
@@ -30,13 +31,14 @@ def graph(
     from inference.errors import InputError
 
     shown = load(method).get_graph(xray=True)
-    if png is None:
+    wanted = [(svg, drawing.svg(method).encode())] if svg is not None else []
+    wanted += [(png, drawing.png(shown))] if png is not None else []
+    if not wanted:
         print(drawing.mermaid(shown))
-        return
-    picture = drawing.png(shown)
-    try:
-        png.parent.mkdir(parents=True, exist_ok=True)
-        png.write_bytes(picture)
-    except OSError as error:
-        raise InputError(f"{png}: {error.strerror}") from None
-    print(png)
+    for path, picture in wanted:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(picture)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+        print(path)

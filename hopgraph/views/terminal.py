@@ -142,7 +142,7 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
     chosen: dict[str, list[int]] = {}
     for key, index in last["sentences"] if last else []:
         chosen.setdefault(key, []).append(index)
-    rows: list[RenderableType] = [Text("evidence", style="bold")]
+    rows: list[RenderableType] = [Text.assemble(("evidence: ", "bold"), _kind_of_evidence(result, chosen))]
     for number, key in enumerate(result["evidence"][:MAX_EVIDENCE], start=1):
         passage = passages.get(key)
         title = (plain(passage.title) if passage else "") or key
@@ -154,6 +154,13 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
     if (more := len(result["evidence"]) - MAX_EVIDENCE) > 0:
         rows.append(Text(f"and {more} more", style="dim"))
     return Group(*rows)
+
+
+def _kind_of_evidence(result: Result, chosen: Mapping[str, Sequence[int]]) -> str:
+    passages = counted(len(result["evidence"]), "passage")
+    if chosen:
+        return f"{counted(sum(map(len, chosen.values())), 'sentence')} that the method chose, of {passages}"
+    return f"{passages} that the " + ("answer was written from" if result["status"] == "answered" else "method kept")
 
 
 def _answer(result: Result) -> Text:

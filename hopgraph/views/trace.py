@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.drawing import svg
-from hopgraph.methods import METHODS, load
+from hopgraph.methods import METHODS
 from hopgraph.views.pages import template
 from hopgraph.views.pictures import picture
 from hopgraph.views.steps import Nested, nested
@@ -55,24 +55,25 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
         stages=_stages(steps, passages),
         picture=picture(result["method"], record.state, record.thread.context),
         cited=cited,
+        chosen=bool(record.sentences),
         passages=[_passage(key, number, passages, cited, record) for key, number in numbers.items()],
         settings=sorted(record.thread.context.model_dump(exclude_unset=True).items()),
     )
 
 
 def _drawing(record: Record) -> str:
-    """The graph with the path taken, as SVG; "" where Graphviz is not installed."""
+    """The graph with the path taken, as SVG; "" where there is none."""
     from markupsafe import Markup
 
     try:
         # Names of nodes are the method's own: nothing of the run's text is in it.
-        return Markup(svg(load(record.result["method"]).get_graph(xray=True), record.visits))  # noqa: S704
+        return Markup(svg(record.result["method"], record.visits))  # noqa: S704
     except InputError:
         return ""
 
 
 def _passage_order(record: Record) -> list[str]:
-    """The final evidence first, then what else was found, as it was found."""
+    """The evidence first, then what else was found, as it was found."""
     others = [key for step in record.result["trajectory"] for key in step["evidence"]]
     return list(dict.fromkeys([*record.result["evidence"], *others]))
 
@@ -149,17 +150,18 @@ def _stages(steps: Sequence[Step], passages: Mapping[str, Passage]) -> dict[str,
 
 
 def _cited(record: Record, passages: Mapping[str, Passage]) -> dict[SentenceRef, str]:
-    """The sentences that the answer rests on, and why they are shown.
+    """The sentences that are marked, and why.
 
-    A method that works with sentences says which. Of the others' evidence those are shown that contain the answer.
+    A method that works with sentences has chosen its evidence among them. Of the others' evidence those are marked that
+    have the answer's words in them, which does not say that the answer comes from there.
     """
     if record.sentences:
-        return dict.fromkeys(record.sentences, "evidence")
+        return dict.fromkeys(record.sentences, "chosen by the method")
     answer = _words(record.result["answer"])
-    if not answer.strip():
+    if answer.strip() in ("", "yes", "no"):
         return {}
     return {
-        (key, index): "contains the answer"
+        (key, index): "contains the answer's words"
         for key in record.result["evidence"]
         if key in passages
         for index, sentence in enumerate(passages[key].sentences)

@@ -1,4 +1,4 @@
-"""Replies longer than their schema allows (from servers that do not enforce it), or cut off by max_tokens."""
+"""Replies that are longer than their schema allows, or that max_tokens cuts off."""
 
 from __future__ import annotations
 

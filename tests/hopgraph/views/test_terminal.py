@@ -9,6 +9,7 @@ from rich.console import Console
 from hopgraph import load
 from hopgraph.results import result_of
 from hopgraph.views.terminal import render_result
+from nodes.steps import step
 from tests.graphs.test_prunerag import CONTEXTS, LEFT, QUESTION, RIGHT, answer, play, split
 
 
@@ -45,3 +46,20 @@ async def test_prunerag_is_shown_as_a_tree_with_confidences_and_pruned_branches_
         ("root/1", "evidence", True),
     ]
     assert all(isinstance(key, str) for node in result["tree"] for key in node["documents"])
+
+
+def heading(status, sentences):
+    made = [step("root/merger", "aggregate", "merger", sentences=sentences)]
+    state = {"status": status, "answer": "Paris", "evidence": [{"id": "a"}, {"id": "b"}], "trajectory": made}
+    out = io.StringIO()
+    result = result_of(state, id="q", method="prism", question="?", thread="t")
+    Console(file=out, width=200).print(render_result(result, {}))
+    return next(line.strip() for line in out.getvalue().splitlines() if line.startswith("evidence"))
+
+
+def test_evidence_is_said_to_be_what_it_is():
+    assert heading("answered", []) == "evidence: 2 passages that the answer was written from"
+    assert heading("unanswerable", []) == "evidence: 2 passages that the method kept"
+    assert heading("answered", [("a", 0), ("b", 1), ("b", 2)]) == (
+        "evidence: 3 sentences that the method chose, of 2 passages"
+    )

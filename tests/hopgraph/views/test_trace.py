@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 
 from hopgraph.cli import run_app
 from hopgraph.run import ask, make_context
@@ -12,6 +13,8 @@ from stores.checkpoints import open_checkpoints
 from stores.passages import Passage
 from tests.graphs import test_compactrag, test_hanrag, test_parrag, test_prunerag
 from tests.scripted import Raw
+from tests.small import INDEX, build_small
+from tests.small import QUESTION as SMALL
 
 POISON = "<script>alert(1)</script></mark>{{ 7 * 7 }} & \x1b[31m"
 
@@ -51,11 +54,12 @@ def test_a_page_has_every_step_with_what_was_asked_and_said(model, tmp_path):
     assert "rejected: confidence 0.135 is below 0.95" in page
     assert 'aria-label="score 0.135, threshold 0.95"' in page
     assert "pruned: the search budget is spent" in page
-    assert '<mark title="contains the answer">Alpha is a film by Ann Lee.</mark>' in page
+    assert '<mark title="contains the answer&#39;s words">Alpha is a film by Ann Lee.</mark>' in page
     assert page.index('id="step-root/0"') < page.index('id="step-root/1"')  # though it was cut before the other ended
 
 
-def test_the_path_is_drawn_with_how_often_each_node_ran(model, tmp_path):
+def test_the_path_is_drawn_with_how_often_each_node_ran(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)  # it is no part of the base install
     model(test_parrag.play(**test_parrag.BASE))
     run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=2, exemplars="none")
     page = page_of(tmp_path)
@@ -203,3 +207,32 @@ def test_compactrag_s_sub_questions_are_drawn_with_their_pairs(model, home, tmp_
     assert "#2 needs #1" in waves
     assert "Where was Ann Lee born?" in waves
     assert '<li class="used">Where was Ann Lee born? Paris</li>' in waves
+
+
+def test_the_page_says_what_is_evidence_and_why_sentences_are_marked(model, home, tmp_path):
+    build_small()
+    model(lambda r: {"answer": "Paris"})
+    run("standard_rag", SMALL, None, index=INDEX, top_k=2)
+    page = page_of(tmp_path)
+    assert "the answer's words occur in 1 sentence of the evidence, marked" in page
+    assert "Evidence: the answer was written from these" in page
+    assert "rests on" not in page
+    assert "final evidence" not in page
+
+
+def test_sentences_that_a_method_chose_are_said_to_be_chosen(model, home, tmp_path):
+    build_small()
+    lines = {"analyzer": {"subquestions": []}, "generator": {"answer": "Not Answerable"}}
+    model(lambda r: lines.get(r.node, {"evidence": ["1.0"]}))
+    run("prism", SMALL, None, index=INDEX)
+    page = page_of(tmp_path)
+    assert "1 sentence that the method chose as evidence is marked" in page
+    assert page.count('<mark title="chosen by the method">') == 1
+    assert page.index("Evidence: what the method kept") < page.index("Also found, and not kept as evidence")
+
+
+def test_yes_and_no_mark_no_sentence(model, home, tmp_path):
+    build_small({"film": ("A film", "No, it was shot in Greece.")}, pairs={})
+    model(lambda r: {"answer": "No"})
+    run("standard_rag", SMALL, None, index=INDEX)
+    assert "<mark" not in page_of(tmp_path)
