@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed.documentation import SECONDS
 from tests.installed.places import Place, copy_tree, make_place, private_folder
-
-SECONDS = "seconds of "
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +39,23 @@ def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def base(wheel_file: Path) -> Iterator[Place]:
+    """The wheel in an environment without any extra, which stays so; the demo is indexed."""
+    yield from _with_wheel(wheel_file)
+
+
+@pytest.fixture(scope="session")
 def wheel(wheel_file: Path) -> Iterator[Place]:
-    """An empty folder with an environment that the wheel was installed into; the demo is indexed."""
+    """The same for the documentation's commands, which install extras."""
+    yield from _with_wheel(wheel_file)
+
+
+def _with_wheel(file: Path) -> Iterator[Place]:
     folder = private_folder()
     try:
         place = make_place(folder)
         place.run(sys.executable, "-m", "venv", ".venv")
-        place.run("python", "-m", "pip", "install", "--quiet", wheel_file)
+        place.run("python", "-m", "pip", "install", "--quiet", "--no-compile", file)
         place.python("from hopgraph import demo; demo._index(); demo._take_over_pairs()")
         yield place
     finally:

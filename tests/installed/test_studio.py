@@ -17,7 +17,7 @@ from langgraph_sdk import get_sync_client
 from hopgraph.methods import METHODS
 from tests.installed.places import Place, start_studio
 
-pytestmark = [pytest.mark.installed, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.installed
 
 SHORT = {"top_k": 3, "max_tokens": 160}
 ASKED = {"question": "Where was the director of the film Days of Betrayal born?"}
@@ -69,8 +69,8 @@ def start(place: Place) -> Studio:
 
 
 @pytest.fixture(scope="module")
-def studio(wheel: Place) -> Iterator[Studio]:
-    server = start(wheel)
+def studio(base: Place) -> Iterator[Studio]:
+    server = start(base)
     yield server
     server.kill()
 
@@ -117,7 +117,7 @@ def test_a_person_decides_in_the_place_of_a_verdict(studio):
     assert answered(state)
 
 
-def test_after_kill_9_in_the_middle_of_a_run_a_new_server_goes_on(studio, wheel):
+def test_after_kill_9_in_the_middle_of_a_run_a_new_server_goes_on(studio, base):
     thread = studio.thread("ircot")
     context = {"index": "demo", **SHORT}
     studio.client.runs.create(thread, "ircot", input=ASKED, context=context)
@@ -126,7 +126,7 @@ def test_after_kill_9_in_the_middle_of_a_run_a_new_server_goes_on(studio, wheel)
         assert time.monotonic() < deadline
         time.sleep(0.05)
     studio.kill()
-    other = start(wheel)
+    other = start(base)
     studio.process, studio.url, studio.client = other.process, other.url, other.client
     for run in studio.client.runs.list(thread):  # a server goes on by itself with the runs it knows of
         studio.client.runs.join(thread, run["run_id"])
