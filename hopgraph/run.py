@@ -52,8 +52,8 @@ __all__ = [
 NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _METADATA = "hopgraph"
-_SERVERS = ("graph_id", "assistant_id")
-"""What the local server knows its threads by."""
+_SERVERS = ("graph_id", "assistant_id", "run_id")
+"""What the local server knows a thread by, and by what it sees that a run it takes up again has gone on."""
 
 
 @dataclass(frozen=True)
@@ -354,8 +354,14 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     if about is None or about.method not in METHODS:
         raise strange
     state = await load(about.method, saver).aget_state(config)
-    given = about.context if about.context is not None else state.values.get("settings", {})
-    question = about.question or str(state.values.get("question", ""))
+    given = about.context
+    if given is None:  # the server's: until the first node has ended, the settings are in the metadata alone
+        fields = context_class(about.method).model_fields
+        begun = {name: value for name, value in (latest.metadata or {}).items() if name in fields}
+        given = state.values.get("settings", begun)
+    started = latest.checkpoint["channel_values"].get("__start__")
+    values = started if isinstance(started, dict) else state.values
+    question = about.question or str(values.get("question", ""))
     try:
         context = make_context(about.method, given)
     except (InputError, ValueError, TypeError):

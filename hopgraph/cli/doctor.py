@@ -322,4 +322,31 @@ def _prompts() -> list[Finding]:
     return [Finding("prompts", "ok", f"{len(names)}, {len(rows)} of them replaced by {folder}")]
 
 
-CHECKS = (_packages, _variables, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint, _own_endpoints)
+def _studio() -> list[Finding]:
+    """Whether `hopgraph studio` has all that its server requires; nothing is fetched."""
+    import sys
+    from importlib.util import find_spec
+
+    from hopgraph.studio.packages import SERVER, packages_folder, pinned_count, unmet
+    from inference.settings import get_settings
+
+    path, where = list(sys.path), "this environment"
+    if find_spec("langgraph_api") is None:
+        folder = packages_folder(get_settings().home.resolve())
+        path, where = [str(folder), *path], str(folder)
+        if not folder.is_dir():
+            missing = f"LangGraph's local server ({pinned_count()} packages, 57 MB) is not installed"
+            if find_spec("pip") is None:
+                advice = "`python -m ensurepip` adds it; or install hopgraph[studio] in its own environment"
+                return [Finding("studio", "note", f"{missing}, and there is no pip to fetch it", advice)]
+            return [Finding("studio", "note", missing, "the first `hopgraph studio` fetches it")]
+    if problems := unmet(path):
+        advice = f"install the versions of requirements.lock, or delete {where} to have it fetched again"
+        if where == "this environment":
+            advice = "install hopgraph[studio] in its own environment"
+        return [Finding("studio", "bad", "; ".join(problems), advice)]
+    (server, *_) = metadata.distributions(name=SERVER[0], path=path)
+    return [Finding("studio", "ok", f"{SERVER[0]} {server.version} and all that it requires, in {where}")]
+
+
+CHECKS = (_packages, _variables, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint, _own_endpoints, _studio)

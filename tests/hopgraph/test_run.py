@@ -12,6 +12,7 @@ from collections import Counter
 
 import pytest
 
+from hopgraph.methods import load
 from hopgraph.run import ask, make_context, read_thread, resume, thread_of
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
@@ -345,3 +346,55 @@ async def test_the_place_of_checkpoints_can_be_chosen(monkeypatch, tmp_path, mod
     with pytest.raises(InputError, match="mysql"):
         async with open_checkpoints():
             pass
+
+
+SERVERS = {"graph_id": "prism", "assistant_id": "a", "run_id": "r", "top_k": 2}
+"""What the local server puts into the metadata of a thread's checkpoints; it mixes settings in."""
+
+
+async def served(saver, thread, stop_after):
+    """A thread of the local server, stopped after a node."""
+    graph = load("prism", saver)
+    config = {"configurable": {"thread_id": thread}, "metadata": SERVERS}
+    given = {"question": QUESTION, "contexts": CONTEXTS}
+    await graph.ainvoke(given, config, context=make_context("prism", {"top_k": 2}), interrupt_after=stop_after)
+    return graph, config
+
+
+async def test_a_thread_of_the_server_that_was_resumed_here_still_says_whose_it_is(model):
+    model(play)
+    async with open_checkpoints() as saver:
+        _, config = await served(saver, "t", ["analyzer"])
+        assert (await resume("t", saver))["status"] == "answered"
+        found = await read_thread("t", saver)
+        assert (found.method, found.question, found.finished) == ("prism", QUESTION, True)
+        assert found.context.top_k == 2
+        kept = {name: SERVERS[name] for name in ("graph_id", "assistant_id", "run_id")}
+        latest = await saver.aget_tuple(config)
+        assert latest.metadata | kept == latest.metadata
+        assert (await resume("t", saver))["status"] == "answered"
+
+
+async def test_a_thread_whose_latest_checkpoint_says_nothing_is_found_by_an_earlier_one(model):
+    model(play)
+    async with open_checkpoints() as saver:
+        graph, config = await served(saver, "t", ["analyzer"])
+        await graph.aupdate_state({"configurable": config["configurable"]}, {"iteration": 0})
+        latest = await saver.aget_tuple(config)
+        assert "graph_id" not in latest.metadata
+        assert (await read_thread("t", saver)).method == "prism"
+        assert (await resume("t", saver))["status"] == "answered"
+
+
+async def test_a_run_of_the_server_that_was_cut_off_before_its_first_node_keeps_question_and_settings(model):
+    model(play)
+    async with open_checkpoints() as saver:
+        _, config = await served(saver, "t", ["analyzer"])
+        first = [row async for row in saver.alist(config)][-1]
+        await saver.adelete_thread("t")
+        empty = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        await saver.aput(empty, first.checkpoint, first.metadata, first.checkpoint["channel_versions"])
+        found = await read_thread("t", saver)
+        assert (found.question, found.context.top_k, found.finished) == (QUESTION, 2, False)
+        result = await resume("t", saver)
+    assert (result["status"], result["answer"]) == ("answered", "Paris")

@@ -13,7 +13,7 @@ import prompts.loader
 from inference.chat import Message
 from inference.errors import InputError
 from inference.settings import get_settings
-from prompts.loader import Prompt, check_overlay, load_prompt, parse_override, prompt_names
+from prompts.loader import Prompt, check_overlay, is_same_text, load_prompt, parse_override, prompt_names, prompt_text
 
 GOOD = """---
 purpose: Test.
@@ -445,3 +445,17 @@ def test_a_bad_file_of_an_overlay_is_reported_with_its_line(overlay):
 def test_an_overlay_that_is_not_there_cannot_be_checked(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         check_overlay(tmp_path / "none")
+
+
+def test_the_text_to_edit_has_no_header_and_is_the_same_prompt(folder, overlay):
+    text = prompt_text("test/good")
+    assert text.startswith("# system\nAnswer with {{{{braces}} in mind.")
+    assert is_same_text("test/good", text)
+    assert is_same_text("test/good", text.replace("\n", "\r\n") + "\n")
+    assert not is_same_text("test/good", text + " Now.")
+    assert not is_same_text("test/good", "without its variables")
+    (overlay / "test" / "good.md").write_text("---\nunused: [evidence]\n---\nMine: {{question}}")
+    assert not is_same_text("test/good", text)
+    mine = prompt_text("test/good")
+    assert is_same_text("test/good", mine)
+    assert load_prompt("test/good", mine.replace("Mine", "Yours")).messages[0].content == "Yours: {{question}}"

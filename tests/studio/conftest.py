@@ -45,10 +45,14 @@ class Studio:
         self.process.wait(30)
 
 
-def start_studio(home: Path, model: ScriptedModel, *words: str, checkpoints: Path | None = None, **more: str) -> Studio:
-    """Start it and wait until it says where it is."""
+def start_studio(
+    home: Path, model: ScriptedModel | None, *words: str, checkpoints: Path | None = None, **more: str
+) -> Studio:
+    """Start it and wait until it says where it is. Without a model its runs ask the embedded one."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("HOPGRAPH_")}
-    variables |= {"HOPGRAPH_HOME": str(home), "HOPGRAPH_LLM_URL": model.url, "HOPGRAPH_LLM_RETRIES": "0"}
+    variables |= {"HOPGRAPH_HOME": str(home)}
+    if model is not None:
+        variables |= {"HOPGRAPH_LLM_URL": model.url, "HOPGRAPH_LLM_RETRIES": "0"}
     variables |= more
     if checkpoints is not None:
         variables["HOPGRAPH_CHECKPOINTS"] = str(checkpoints)

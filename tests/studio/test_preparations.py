@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 import stores.checkpoints
 from hopgraph.cli import run_app
+from hopgraph.cli.doctor import _studio
 from hopgraph.cli.studio import _absolute, _threads
 from hopgraph.methods import METHODS, READERS
 from hopgraph.run import ask, make_context
@@ -22,6 +26,7 @@ from hopgraph.studio.server import environment, graphs
 from inference.errors import EndpointError, InputError
 from inference.settings import get_settings
 from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints, open_served_checkpoints
+from tests.studio.conftest import HOME
 
 ROOT = Path(__file__).parents[2]
 PASSAGES = [{"title": "Alpha", "text": "Alpha is a film by Ann Lee."}]
@@ -101,6 +106,70 @@ def test_an_environment_with_the_server_is_left_as_it_is(home, monkeypatch):
     monkeypatch.setattr(packages, "find_spec", lambda name: object())
     assert packages.server_packages(home, print) is None
     assert not home.exists()
+
+
+def install(folder, name, version="1", *requires):
+    """What pip leaves of a package, as far as its requirements go."""
+    made = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    made.mkdir(parents=True)
+    needs = "".join(f"Requires-Dist: {text}\n" for text in requires)
+    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+
+
+def server(folder):
+    """The server with a requirement that has a requirement of its own."""
+    install(folder, "langgraph-api", "1", "croniter>=7", "Never ; sys_platform == 'never'")
+    install(folder, "langgraph-runtime-inmem", "1", "langgraph-api", "structlog[color]")
+    install(folder, "croniter", "7.0", "python-dateutil>=4", "langgraph-api")
+    install(folder, "structlog", "1", "colours>1 ; extra == 'color'", "tests ; extra == 'tests'")
+    install(folder, "colours", "2")
+
+
+def test_requirements_of_requirements_have_to_be_met(tmp_path):
+    server(tmp_path)
+    assert packages.unmet([str(tmp_path)]) == ["croniter needs python-dateutil>=4, which is missing"]
+    install(tmp_path, "Python_Dateutil", "3.9")
+    assert packages.unmet([str(tmp_path)]) == ["croniter needs python-dateutil>=4, this is 3.9"]
+    install(tmp_path / "first", "python-dateutil", "4.0")
+    assert packages.unmet([str(tmp_path / "first"), str(tmp_path)]) == []
+    assert packages.unmet([]) == [f"hopgraph studio needs {name}, which is missing" for name in packages.SERVER]
+
+
+def test_the_doctor_says_what_studio_lacks_and_fetches_nothing(home, monkeypatch, tmp_path):
+    has = {"pip"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name in has or None)
+    (found,) = _studio()
+    assert (found.state, found.advice) == ("note", "the first `hopgraph studio` fetches it")
+    assert not home.exists()
+    has.clear()
+    (found,) = _studio()
+    assert "no pip" in found.found
+    assert "ensurepip" in found.advice
+    folder = packages.packages_folder(home)
+    server(folder)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    (found,) = _studio()
+    assert (found.state, found.found) == ("bad", "croniter needs python-dateutil>=4, which is missing")
+    assert str(folder) in found.advice
+    install(tmp_path, "python-dateutil", "4.0")
+    (found,) = _studio()
+    assert found.state == "ok"
+    assert "langgraph-api 1 and all that it requires" in found.found
+
+
+@pytest.mark.slow
+def test_the_base_install_and_the_fetched_packages_are_all_that_the_server_requires(tmp_path):
+    """This environment has more: only what requirements.lock installs counts."""
+    lock = (ROOT / "requirements.lock").read_text()
+    named = re.findall(r"^([A-Za-z0-9_.-]+)==(?!.*sys_platform == 'never')", lock, re.MULTILINE)
+    locked = {canonicalize_name(name) for name in named}
+    for distribution in metadata.distributions():
+        place = Path(str(distribution._path))
+        if canonicalize_name(distribution.name) in locked and not (tmp_path / place.name).exists():
+            (tmp_path / place.name).symlink_to(place)
+    fetched = packages.server_packages(Path(HOME or tmp_path / "home"), print)
+    assert fetched is not None
+    assert packages.unmet([str(fetched), str(tmp_path)]) == []
 
 
 def test_relative_folders_hold_for_a_process_in_another_folder(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Every graph through the real local server, as Studio drives it: schemas, steps, edits, forks, cancels, kills."""
+"""Every graph through the real local server, by LangGraph's own client: schemas, streams, settings, assistants."""
 
 from __future__ import annotations
 
@@ -30,15 +30,6 @@ def wait(client, thread, run):
     """The run when it has ended."""
     client.runs.join(thread, run["run_id"])
     return client.runs.get(thread, run["run_id"])
-
-
-def finished(client, graph, **options):
-    """A thread on which a run has ended."""
-    thread = client.threads.create(graph_id=graph)["thread_id"]
-    run = client.runs.create(thread, graph, input=asked(graph), context=context(graph), **options)
-    ended = wait(client, thread, run)
-    assert ended["status"] in ("success", "interrupted"), client.threads.get_state(thread)["tasks"]
-    return thread
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -89,53 +80,6 @@ def test_a_run_streams_its_steps_and_ends(studio, graph):
         assert last["trajectory"]
     else:
         assert (last["status"], last["question"]) == ("answered", QUESTION)
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_it_stops_at_every_node_and_goes_on_from_an_edited_state(studio, graph):
-    client = studio.client
-    thread = client.threads.create(graph_id=graph)["thread_id"]
-    stops: list[str] = []
-    given, steps = asked(graph), 0
-    while steps < 80:
-        run = client.runs.create(
-            thread, graph, input=given, context=context(graph), interrupt_before="*", stream_subgraphs=True
-        )
-        wait(client, thread, run)
-        given, steps = None, steps + 1
-        state = client.threads.get_state(thread)
-        if not state["next"]:
-            break
-        if stops:  # behind the intake
-            client.threads.update_state(thread, {"question": "Who directed it?"}, as_node=stops[-1])
-            assert client.threads.get_state(thread)["next"] == state["next"]
-        stops.extend(state["next"])
-    nodes = {node["id"] for node in client.assistants.get_graph(default(client, graph))["nodes"]} - {
-        "__start__",
-        "__end__",
-    }
-    assert set(stops) <= nodes
-    assert len(set(stops)) >= min(len(nodes), 2)
-    values = client.threads.get_state(thread)["values"]
-    if graph != "compactrag_reader":
-        assert values["status"] == "answered"
-        assert values["question"] == "Who directed it?"
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_a_finished_run_is_forked_from_any_of_its_checkpoints(studio, graph):
-    client = studio.client
-    thread = finished(client, graph)
-    history = client.threads.get_history(thread, limit=100)
-    assert len(history) > 2
-    for checkpoint in (history[1], history[len(history) // 2], history[-2]):
-        assert checkpoint["next"]
-        run = client.runs.create(
-            thread, graph, input=None, context=context(graph), checkpoint_id=checkpoint["checkpoint"]["checkpoint_id"]
-        )
-        assert wait(client, thread, run)["status"] == "success"
-        assert client.threads.get_state(thread)["next"] == []
-    assert len(client.threads.get_history(thread, limit=200)) > len(history)
 
 
 @pytest.mark.parametrize(
