@@ -53,7 +53,7 @@ class Result(TypedDict):
     """"" when there is none."""
     status: Status
     evidence: list[str]
-    """Ids of the passages that the method kept and the answer was written from, best first."""
+    """Ids of the passages that the method kept for the answer, best first."""
     retrieved: list[str]
     """Ids of all passages that a search of the run returned, and of the evidence, in the order they were met."""
     trajectory: list[Step]

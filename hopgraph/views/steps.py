@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nodes.state import Step
 
-__all__ = ["Nested", "nested"]
+if TYPE_CHECKING:
+    from hopgraph.results import Result
+
+__all__ = ["Nested", "gave_no_answer", "nested", "no_answer"]
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,15 @@ def _sort_branches(siblings: list[Nested]) -> None:
         places = sorted(place for _, place in numbered)
         for place, (_, source) in zip(places, sorted(numbered), strict=True):
             siblings[place] = before[source]
+
+
+def gave_no_answer(step: Step) -> bool:
+    """Whether a step was to answer, did not, and says nothing of why."""
+    return step["kind"] in ("answer", "aggregate") and not (step["answer"] or step["fallback"])
+
+
+def no_answer(result: Result) -> str:
+    """What stands in the place of the answer of a run without one."""
+    if result["status"] == "failed":
+        return "the run failed"
+    return "the evidence does not answer the question" if result["retrieved"] else "the model gave no answer"

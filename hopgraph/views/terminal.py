@@ -11,7 +11,7 @@ from rich.rule import Rule
 from rich.text import Text
 from rich.tree import Tree
 
-from hopgraph.views.steps import Nested, nested
+from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
 from nodes.passages import find
 from nodes.rendering import counted, plain
 
@@ -107,8 +107,10 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeat
     branch = tree.add(line)
     for row in rows:
         branch.add(Text(row))
-    if step["searches"] or step["kind"] == "retrieve":
-        branch.add(Text(_titles(step["evidence"], passages), style="dim"))
+    if gave_no_answer(step):
+        line.append("  no answer", style="yellow")
+    if (step["searches"] and step["evidence"]) or step["kind"] == "retrieve":
+        branch.add(Text(_titles(step["evidence"], passages) or "nothing found", style="dim"))
     elif step["kind"] == "judge" and step["sentences"]:
         branch.add(Text(_sentence_titles(step, passages), style="dim"))
     if step["truncated"]:
@@ -160,7 +162,7 @@ def _kind_of_evidence(result: Result, chosen: Mapping[str, Sequence[int]]) -> st
     passages = counted(len(result["evidence"]), "passage")
     if chosen:
         return f"{counted(sum(map(len, chosen.values())), 'sentence')} that the method chose, of {passages}"
-    return f"{passages} that the " + ("answer was written from" if result["status"] == "answered" else "method kept")
+    return f"{passages} that the method kept for the answer"
 
 
 def _answer(result: Result) -> Text:
@@ -168,9 +170,7 @@ def _answer(result: Result) -> Text:
     if result.get("waiting"):
         goes_on = f"`hopgraph resume {result['thread']} --decision WORD` goes on"
         return Text.assemble(("answer: ", "bold"), ("it waits for a person to decide", "bold yellow"), f"; {goes_on}")
-    shown = plain(result["answer"]) if status == "answered" else "the evidence does not answer the question"
-    if status == "failed":
-        shown = "the run failed"
+    shown = plain(result["answer"]) if status == "answered" else no_answer(result)
     return Text.assemble(("answer: ", "bold"), (shown, f"bold {_MARKS[status]}"))
 
 

@@ -10,7 +10,7 @@ from hopgraph.drawing import svg
 from hopgraph.methods import METHODS
 from hopgraph.views.pages import template
 from hopgraph.views.pictures import picture
-from hopgraph.views.steps import Nested, nested
+from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
 from inference.errors import InputError
 from nodes.rendering import plain
 
@@ -56,6 +56,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
         picture=picture(result["method"], record.state, record.thread.context),
         cited=cited,
         chosen=bool(record.sentences),
+        no_answer=no_answer(result),
         passages=[_passage(key, number, passages, cited, record) for key, number in numbers.items()],
         settings=sorted(record.thread.context.model_dump(exclude_unset=True).items()),
     )
@@ -97,6 +98,7 @@ def _rows(
             "verdict": plain(step["verdict"]),
             "fallback": plain(step["fallback"]),
             "answer": [text for line in step["answer"].splitlines() if (text := plain(line))],
+            "unanswered": gave_no_answer(step),
             "mood": _mood(step),
             "percent": None if step["score"] is None else round(100 * min(max(step["score"], 0.0), 1.0), 1),
             "tick": None if limit is None else round(100 * limit, 1),

@@ -58,8 +58,33 @@ def heading(status, sentences):
 
 
 def test_evidence_is_said_to_be_what_it_is():
-    assert heading("answered", []) == "evidence: 2 passages that the answer was written from"
-    assert heading("unanswerable", []) == "evidence: 2 passages that the method kept"
+    assert heading("answered", []) == "evidence: 2 passages that the method kept for the answer"
     assert heading("answered", [("a", 0), ("b", 1), ("b", 2)]) == (
         "evidence: 3 sentences that the method chose, of 2 passages"
     )
+
+
+def lines_of(trajectory, **state):
+    state = {"status": "unanswerable", "answer": "", "evidence": [], "trajectory": trajectory, **state}
+    out = io.StringIO()
+    result = result_of(state, id="q", method="no_retrieval", question="?", thread="t")
+    Console(file=out, width=200).print(render_result(result, {}))
+    return [line.strip() for line in out.getvalue().splitlines()]
+
+
+def test_a_step_without_an_answer_says_so_and_leaves_no_empty_line():
+    revised = step("root/1", "answer", "reviser", searches=1)
+    lines = lines_of([step("root/generator", "answer", "generator"), revised])
+    assert "├── generator  no answer" in lines
+    assert "└── reviser  no answer" in lines
+    assert not any(line.endswith(("├──", "└──")) for line in lines)
+
+
+def test_a_search_without_a_hit_says_so():
+    assert "nothing found" in lines_of([step("root/1", "retrieve", "retriever", searches=1)])[3]
+
+
+def test_the_evidence_is_blamed_only_where_something_was_found():
+    assert "answer: the model gave no answer" in lines_of([])
+    found = lines_of([], evidence=[{"id": "a"}])
+    assert "answer: the evidence does not answer the question" in found

@@ -215,7 +215,7 @@ def test_the_page_says_what_is_evidence_and_why_sentences_are_marked(model, home
     run("standard_rag", SMALL, None, index=INDEX, top_k=2)
     page = page_of(tmp_path)
     assert "the answer's words occur in 1 sentence of the evidence, marked" in page
-    assert "Evidence: the answer was written from these" in page
+    assert "Evidence: what the method kept for the answer" in page
     assert "rests on" not in page
     assert "final evidence" not in page
 
@@ -228,7 +228,9 @@ def test_sentences_that_a_method_chose_are_said_to_be_chosen(model, home, tmp_pa
     page = page_of(tmp_path)
     assert "1 sentence that the method chose as evidence is marked" in page
     assert page.count('<mark title="chosen by the method">') == 1
-    assert page.index("Evidence: what the method kept") < page.index("Also found, and not kept as evidence")
+    assert page.index("Evidence: what the method kept for the answer") < page.index(
+        "Also found, and not kept as evidence"
+    )
 
 
 def test_yes_and_no_mark_no_sentence(model, home, tmp_path):
