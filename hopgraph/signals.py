@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["EXITS", "Stopped", "at_once", "printed", "stop_at_once", "stopped", "wants_json"]
@@ -48,12 +49,13 @@ def stop_at_once() -> None:
 
 def at_once(number: int, _frame: object) -> None:
     """The handler that does it."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        os.write(2, _SHOW_CURSOR)  # a progress line may have hidden it
-    # Not print(): what was interrupted may be in the middle of one.
-    os.write(2, b"hopgraph: stopped\n")
-    if wants_json(sys.argv[1:]) and not _printed:
-        os.write(1, json.dumps(stopped(number)).encode() + b"\n")
+    with suppress(OSError):  # nobody reads it any more
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR)  # a progress line may have hidden it
+        # Not print(): what was interrupted may be in the middle of one.
+        os.write(2, b"hopgraph: stopped\n")
+        if wants_json(sys.argv[1:]) and not _printed:
+            os.write(1, json.dumps(stopped(number)).encode() + b"\n")
     os._exit(EXITS[signal.Signals(number)])
 
 
