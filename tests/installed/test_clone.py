@@ -1,4 +1,4 @@
-"""A clone after `make setup`, in a private folder: every command of the documentation; offline, read-only; the tests."""
+"""A clone after `make setup`, in a private folder: the commands of the documentation; offline, read-only; the tests."""
 
 from __future__ import annotations
 
