@@ -17,6 +17,7 @@ from inference.http import Connections, Refusal, may_pass, root_cause, seconds_t
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
 from inference.slots import Slots, turn
+from inference.sse import on_text, post_streamed
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
@@ -351,12 +352,12 @@ class Endpoint:
     async def _once(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
         started = time.time()
         clock = time.perf_counter()
-        answer = await self._http.post(
-            f"{self.url}/chat/completions",
-            {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
-            self.settings.llm_timeout,
-            {"X-Request-Id": request_id},
-        )
+        url, headers, seconds = f"{self.url}/chat/completions", {"X-Request-Id": request_id}, self.settings.llm_timeout
+        sent = {**body, "model": model, "messages": [asdict(message) for message in messages]}
+        if (say := on_text.get()) is None:
+            answer = await self._http.post(url, {**sent, "stream": False}, seconds, headers)
+        else:
+            answer = await post_streamed(self._http, url, sent, seconds, headers, say)
         self._outage = False
         return read_reply(answer, model, started, time.perf_counter() - clock)
 
