@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph import StateGraph
-    from langgraph.graph.state import CompiledStateGraph
 
+    from hopgraph.graph import MethodGraph
     from nodes.context import Context
 
-__all__ = ["METHODS", "READERS", "check_method", "context_class", "load"]
+__all__ = ["METHODS", "READERS", "check_method", "context_class", "load", "make_context"]
 
 METHODS = {
     "no_retrieval": "the model alone, without a search",
@@ -51,17 +53,43 @@ def check_method(method: str) -> str:
     return method
 
 
-def load(method: str, checkpointer: BaseCheckpointSaver[str] | None = None) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A method's graph, ready to invoke.
+def load(
+    method: str,
+    checkpointer: BaseCheckpointSaver[str] | None = None,
+    *,
+    checkpoints: str | Path | None = None,
+    **settings: Any,
+) -> MethodGraph:
+    """A method's graph, ready to run: `invoke`, `stream` and `batch`, or `ainvoke`, `astream` and `abatch`.
+
+    Example:
+        >>> graph = load("prism", index="mine", top_k=10, checkpoints="runs.sqlite")
+        >>> graph.invoke({"question": "..."}, {"configurable": {"thread_id": "1"}})["answer"]
 
     Args:
         method: One of `METHODS` or `READERS`.
-        checkpointer: Where steps are kept, such as `stores.checkpoints.open_checkpoints()`; without one, nowhere.
+        checkpointer: Keeps every step: any LangGraph checkpointer, synchronous or asynchronous. Default: none.
+        checkpoints: Instead of one: a SQLite file, made if it is missing, or a postgresql:// URL. Works with
+            synchronous and asynchronous calls, and stays open until Python exits.
+        settings: Settings of the method for all calls, such as `index`; a call's `context` goes on top of them.
 
     Raises:
-        InputError: There is no such method.
+        InputError: Unknown method or setting, or a setting is out of bounds.
+        StoreError: The checkpoints can't be opened.
     """
-    return _compiled(method).copy({"checkpointer": checkpointer})
+    if settings:
+        make_context(method, settings)
+    graph = _compiled(method)
+    update: dict[str, Any] = {"checkpointer": checkpointer, "settings": settings}
+    if checkpoints is not None:
+        from hopgraph.checkpoints import opened
+
+        if checkpointer is not None:
+            from inference.errors import InputError
+
+            raise InputError("checkpointer and checkpoints: only one of them can be given")
+        update["checkpointer"] = opened(checkpoints)
+    return graph.copy(update)
 
 
 def context_class(method: str) -> type[Context]:
@@ -74,10 +102,34 @@ def context_class(method: str) -> type[Context]:
     return cast("type[Context]", schema)
 
 
+def make_context(method: str, values: Mapping[str, Any]) -> Context:
+    """A method's context from plain values.
+
+    Raises:
+        InputError: A field is unknown, of the wrong type or out of bounds; the message names it.
+    """
+    from pydantic import ValidationError
+
+    from inference.errors import InputError, did_you_mean
+
+    cls = context_class(method)
+    try:
+        return cls.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "context"
+        if first["type"] != "extra_forbidden":
+            raise InputError(f"{name}: {first['msg']}") from None
+        hint = f"{did_you_mean(name, cls.model_fields)}settings of {method}: {', '.join(cls.model_fields)}"
+        raise InputError(f"{name}: no such setting", hint=hint) from None
+
+
 @lru_cache
-def _compiled(method: str) -> CompiledStateGraph[Any, Any, Any, Any]:
+def _compiled(method: str) -> MethodGraph:
     """The graph without a checkpointer. Compiling takes longer than a step of a run: it is done once."""
-    return _builder(method).compile(name=method)
+    from hopgraph.graph import MethodGraph
+
+    return MethodGraph.of(method, _builder(method).compile(name=method))
 
 
 def _builder(method: str) -> StateGraph[Any, Any, Any, Any]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from hopgraph.methods import METHODS, check_method, context_class, load
+from hopgraph.methods import METHODS, check_method, context_class, load, make_context
 from hopgraph.results import Change, EvidencePassage, Result, Waiting, result_of
 from inference.drain import on_drain
-from inference.errors import HopgraphError, InputError, StoreError, did_you_mean
+from inference.errors import HopgraphError, InputError, StoreError
 from inference.ledger import merge_calls
 from inference.settings import get_settings
 from nodes.events import Event, StepEvent
@@ -129,26 +129,6 @@ def thread_of(run: str, context: Context, question_id: str) -> str:
 def new_thread(context: Context) -> str:
     """Id of a thread that nothing was run on yet."""
     return thread_of(str(uuid.uuid4()), context, "ask")
-
-
-def make_context(method: str, values: Mapping[str, Any]) -> Context:
-    """A method's context from plain values.
-
-    Raises:
-        InputError: A field is unknown, of the wrong type or out of bounds; the message names it.
-    """
-    from pydantic import ValidationError
-
-    cls = context_class(method)
-    try:
-        return cls.model_validate(dict(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "context"
-        if first["type"] != "extra_forbidden":
-            raise InputError(f"{name}: {first['msg']}") from None
-        hint = f"{did_you_mean(name, cls.model_fields)}settings of {method}: {', '.join(cls.model_fields)}"
-        raise InputError(f"{name}: no such setting", hint=hint) from None
 
 
 async def ask(

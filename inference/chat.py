@@ -12,7 +12,17 @@ from typing import Any, Literal
 
 from inference.structured import Token, well_formed
 
-__all__ = ["Message", "Reply", "Schema", "cache_key", "name_of", "pack_reply", "read_reply", "unpack_reply"]
+__all__ = [
+    "Message",
+    "Reply",
+    "Schema",
+    "cache_key",
+    "name_of",
+    "pack_reply",
+    "read_reply",
+    "unpack_reply",
+    "without_reasoning",
+]
 
 _LONGEST_REPLY, _LONGEST_NAME = 1_000_000, 200
 """Characters of a reply, and of a name in it, that are read."""
@@ -70,7 +80,7 @@ def read_reply(answer: Any, model: str, started: float, seconds: float) -> Reply
     content = choice["message"].get("content")
     usage = _mapping(answer.get("usage"))
     return Reply(
-        text=well_formed(_without_reasoning((content if isinstance(content, str) else "")[:_LONGEST_REPLY])),
+        text=well_formed(without_reasoning((content if isinstance(content, str) else "")[:_LONGEST_REPLY])),
         model=name_of(answer.get("model")) or model,
         prompt_tokens=_tokens_used(usage.get("prompt_tokens")),
         completion_tokens=_tokens_used(usage.get("completion_tokens")),
@@ -96,7 +106,7 @@ def _tokens_used(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**31 else 0
 
 
-def _without_reasoning(text: str) -> str:
+def without_reasoning(text: str) -> str:
     """What comes after a thinking model's reasoning; "" if that was cut off.
 
     Some chat templates write `<think>` themselves, so that only its end is in the reply. A reply that is JSON from its

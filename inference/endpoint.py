@@ -20,6 +20,7 @@ from inference.json_forms import SCHEMA_ROOM, JsonForm, form_of, in_form, refuse
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
 from inference.slots import Slots, turn
+from inference.sse import on_text, post_streamed
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
@@ -411,15 +412,15 @@ class Endpoint:
         )
 
     async def _once(self, messages: Sequence[Message], model: str, request_id: str, body: dict[str, Any]) -> Reply:
+        url, headers, seconds = f"{self.url}/chat/completions", {"X-Request-Id": request_id}, self.settings.llm_timeout
+        sent = {**body, "model": model, "messages": [asdict(message) for message in messages]}
         async with drain.request():
             started = time.time()
             clock = time.perf_counter()
-            answer = await self._http.post(
-                f"{self.url}/chat/completions",
-                {**body, "model": model, "messages": [asdict(message) for message in messages], "stream": False},
-                self.settings.llm_timeout,
-                {"X-Request-Id": request_id},
-            )
+            if (say := on_text.get()) is None:
+                answer = await self._http.post(url, {**sent, "stream": False}, seconds, headers)
+            else:
+                answer = await post_streamed(self._http, url, sent, seconds, headers, say)
         self._outage = False
         return read_reply(answer, model, started, time.perf_counter() - clock)
 

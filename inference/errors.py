@@ -25,7 +25,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class HopgraphError(RuntimeError):
-    """Base class. (LangGraph's server shows what a RuntimeError says, and of other errors nothing but their type.)
+    """Base class. `str()` has message and hint, a line each.
+
+    (LangGraph's server shows what a RuntimeError says, and of other errors nothing but their type.)
 
     Args:
         message: What is wrong, naming the field, file and line where there is one.
@@ -40,6 +42,9 @@ class HopgraphError(RuntimeError):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
 
 class InputError(HopgraphError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -24,6 +24,10 @@ CONNECT_TIMEOUT = 10.0
 _HERE = ("127.0.0.1", "localhost", "::1")
 _KEPT_ALIVE = 3.0
 """Seconds that an idle connection is kept: less than the 5 s after which vLLM's server closes it."""
+
+
+_LONGEST_EVENT = 1_000_000
+"""Bytes."""
 
 
 class Refusal(Exception):
@@ -71,6 +75,35 @@ class Connections:
         # The client's own time-outs start anew with every byte: a server that sends one now and then would never end.
         async with asyncio.timeout(seconds), (await self._session()).post(url, json=body, headers=headers) as answer:
             return await _json(answer)
+
+    async def post_events(
+        self,
+        url: str,
+        body: Mapping[str, Any],
+        seconds: float,
+        headers: Mapping[str, str],
+        take: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        """Give `take` each server-sent event, read as JSON; a server that sends none, its whole answer.
+
+        Errors as `get`; also ValueError for an event that is absurdly long.
+        """
+        async with asyncio.timeout(seconds), (await self._session()).post(url, json=body, headers=headers) as answer:
+            if not 200 <= answer.status < 300 or answer.content_type != "text/event-stream":
+                await take(await _json(answer))
+                return
+            rest = b""
+            async for piece in answer.content.iter_any():
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if not line.startswith(b"data:"):
+                        continue
+                    data = line.removeprefix(b"data:").strip()
+                    if data == b"[DONE]":
+                        return
+                    await take(json.loads(data))
+                if len(rest) > _LONGEST_EVENT:
+                    raise ValueError(f"an event of more than {_LONGEST_EVENT:,} bytes")
 
     async def close(self) -> None:
         """Close them."""

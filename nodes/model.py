@@ -24,7 +24,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from inference.chat import Message, Schema
+from inference.chat import Message, Reply, Schema
 from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.json_forms import described
@@ -36,6 +36,7 @@ from nodes.context import Context
 from nodes.deadlines import within_deadlines
 from nodes.events import RepliedEvent, tell
 from nodes.rendering import quoted
+from nodes.streaming import ShownAnswer
 from nodes.tracers import traced_failure
 from prompts.loader import Prompt, load_prompt
 
@@ -106,6 +107,8 @@ class _Request:
     context: Context
     score: tuple[str, ...]
     binary: bool
+    shown: ShownAnswer | None
+    """Streams the answer to who listens; None: the reply has none."""
 
 
 async def ask_model(
@@ -211,7 +214,8 @@ async def _ask_and_repair(
     schema = None if read else Schema(f"{context.method}__{node}", output_schema(output))
     cut: list[str] = []
     parse = read or (lambda text: parse_output(text, output, cut))
-    request = _Request(endpoint, messages, call, schema, context, score, binary)
+    shown = ShownAnswer(node) if role == "generator" and schema is not None else None
+    request = _Request(endpoint, messages, call, schema, context, score, binary, shown)
     raw = await _ask(request)
     value, problem = _read(raw, parse, context.max_tokens)
     calls = [raw["call"]]
@@ -380,8 +384,8 @@ async def _repair(request: _Request, raw: _Raw, problem: str) -> _Raw | None:
         return None
 
 
-async def _send(request: _Request) -> _Raw:
-    reply = await request.endpoint.complete(
+async def _complete(request: _Request) -> Reply:
+    return await request.endpoint.complete(
         request.messages,
         request_id=request.call["id"],
         schema=request.schema,
@@ -392,6 +396,15 @@ async def _send(request: _Request) -> _Raw:
         cache=await _cache(),
         on_failure=traced_failure,
     )
+
+
+async def _send(request: _Request) -> _Raw:
+    if request.shown is None:
+        reply = await _complete(request)
+    else:
+        async with request.shown.streaming() as end:
+            reply = await _complete(request)
+            await end(reply.text)
     if request.score and reply.text and not reply.tokens:
         raise EndpointError(
             f"{request.endpoint.shown} gives no log-probabilities, and {request.context.method} needs them",

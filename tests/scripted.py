@@ -6,7 +6,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +26,8 @@ class Request:
     started: float
     finished: bool = False
     ended: float = 0.0
+    left: bool = False
+    """The client went away in mid-stream."""
 
     @property
     def node(self) -> str:
@@ -63,6 +65,10 @@ class Completion:
     characters with -0.1 each and no alternatives."""
     delay: float = 0.0
     reasoning: str | None = None
+    cut: int | None = None
+    """A stream breaks off after this many tokens."""
+    between: Callable[[int], None] = lambda _: None
+    """Called before each token of a stream, with its number from 0."""
 
 
 Script = Callable[[Request], "str | dict[str, Any] | Raw | Completion"]
@@ -80,6 +86,7 @@ class ScriptedModel:
         *,
         context: int | None = 32768,
         tokenize: bool = True,
+        streams: bool = True,
         pages: Mapping[str, Raw | Callable[[], Raw]] | None = None,
         owned_by: str | None = "vllm",
     ) -> None:
@@ -88,6 +95,7 @@ class ScriptedModel:
         self.visits: list[tuple[str, Any]] = []
         self.context = context
         self.tokenize = tokenize
+        self.streams = streams
         self.requests: list[Request] = []
         self.lock = threading.Lock()
         self.most_in_flight = 0
@@ -139,6 +147,9 @@ class ScriptedModel:
                     outer.most_in_flight = max(outer.most_in_flight, outer._in_flight)
                 try:
                     reply = outer.reply(request)
+                    if body.get("stream") and outer.streams and not isinstance(reply, Raw):
+                        self.send_events(request, reply)
+                        return
                     if not isinstance(reply, Raw):
                         reply = Raw(body=json.dumps(completion(request, reply)))
                 finally:
@@ -149,6 +160,27 @@ class ScriptedModel:
                     request.finished, request.ended = reply.status == 200, time.time()
                 except (BrokenPipeError, ConnectionResetError):
                     pass
+
+            def send_events(self, request: Request, reply: Any) -> None:
+                if not isinstance(reply, Completion):
+                    reply = Completion(reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False))
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.send_header("connection", "close")
+                self.end_headers()
+                self.close_connection = True
+                try:
+                    for number, event in enumerate(chunks(request, reply)):
+                        reply.between(number)
+                        if number == reply.cut:
+                            return
+                        self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
+                        self.wfile.flush()
+                    self.wfile.write(b"data: [DONE]\n\n")
+                    self.wfile.flush()
+                    request.finished, request.ended = True, time.time()
+                except OSError:
+                    request.left = True
 
             def send(self, reply: Raw) -> None:
                 data = reply.body.encode()
@@ -242,6 +274,23 @@ def completion(request: Request, reply: str | dict[str, Any] | Completion) -> di
     return {
         "id": "c", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice], "usage": usage,
     }  # fmt: skip
+
+
+def chunks(request: Request, reply: Completion) -> Iterator[dict[str, Any]]:
+    """The events of a completion that is streamed: tokens, how it ended, and with `include_usage` its usage."""
+    whole = completion(request, reply)
+    (choice,) = whole["choices"]
+    about = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": MODEL}
+    tokens = reply.tokens if reply.tokens is not None else [(piece, -0.1) for piece in _pieces(reply.text or "")]
+    for token in tokens:
+        text = token[0] if isinstance(token[0], str) else token[0].decode(errors="replace")
+        part: dict[str, Any] = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+        if "logprobs" in choice:
+            part["logprobs"] = {"content": [_row(*token)]}
+        yield {**about, "choices": [part]}
+    yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    if request.body.get("stream_options", {}).get("include_usage"):
+        yield {**about, "choices": [], "usage": whole["usage"]}
 
 
 def _row(token: str | bytes, logprob: float, top: Mapping[str, float] | None = None) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""The answer as it is generated, for LangGraph's `stream_mode="messages"` and LangChain's events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+from langgraph.config import get_config
+from pydantic_core import from_json
+
+from inference.chat import without_reasoning
+from inference.sse import on_text
+from inference.structured import well_formed
+
+__all__ = ["ShownAnswer", "answer_so_far"]
+
+
+def answer_so_far(reply: str) -> str:
+    """The field `answer` of a JSON reply that may end anywhere; "" where it has not begun, or can't be read."""
+    _, brace, rest = without_reasoning(reply).partition("{")
+    try:
+        value = from_json(brace + rest, allow_partial="trailing-strings")
+    except ValueError:
+        return ""
+    answer = value.get("answer") if isinstance(value, dict) else None
+    return str(well_formed(answer)) if isinstance(answer, str) else ""
+
+
+class ShownAnswer:
+    """What listeners have seen of a node's answer, over all tries and the repair.
+
+    A try that begins like what was seen only adds to it. One that goes another way is a new message, with the id of the
+    one it replaces in `response_metadata["replaces"]`.
+
+    Args:
+        node: Who answers; messages have it as `langgraph_node`.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._id = str(uuid4())
+        self._text = ""
+
+    @asynccontextmanager
+    async def streaming(self) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+        """Have the requests of this block streamed if somebody listens; if nobody does, this costs nothing.
+
+        Yields:
+            To be awaited with the whole reply: shows what has not been, such as a reply from the cache.
+        """
+        run = await self._listeners()
+
+        async def end(reply: str) -> None:
+            if run is not None:
+                await self._show(run, answer_so_far(reply), whole=True)
+
+        async def say(text: str) -> None:
+            await self._show(run, answer_so_far(text), whole=False)
+
+        before = on_text.set(say if run is not None else None)
+        try:
+            yield end
+        except BaseException as error:
+            if run is not None:
+                await run.on_llm_error(error)
+            raise
+        finally:
+            on_text.reset(before)
+        if run is not None:
+            await self._ended(run)
+
+    async def _listeners(self) -> Any:
+        """A chat model's run, of which only those are told who listen to tokens; None: nobody does."""
+        config = get_config()
+        manager: Any = config.get("callbacks")
+        if not getattr(manager, "handlers", None):
+            return None
+        from langchain_core.tracers._streaming import _StreamingCallbackHandler
+
+        own = manager.copy()
+        own.handlers = [handler for handler in own.handlers if isinstance(handler, _StreamingCallbackHandler)]
+        own.inheritable_handlers = []
+        if not own.handlers:
+            return None
+        own.metadata = {**own.metadata, **config.get("metadata", {}), "langgraph_node": self._node}
+        (run,) = await own.on_chat_model_start({"name": self._node}, [[]])
+        return run
+
+    async def _show(self, run: Any, answer: str, *, whole: bool) -> None:
+        about = {}
+        if not answer.startswith(self._text):
+            if not answer or (not whole and self._text.startswith(answer)):
+                return  # another try, so far like the one before
+            about = {"replaces": self._id}
+            self._id, self._text = str(uuid4()), ""
+        new = answer[len(self._text) :]
+        if not new:
+            return
+        from langchain_core.messages import AIMessageChunk
+        from langchain_core.outputs import ChatGenerationChunk
+
+        self._text = answer
+        message = AIMessageChunk(content=new, id=self._id, response_metadata=about)
+        await run.on_llm_new_token(new, chunk=ChatGenerationChunk(message=message))
+
+    async def _ended(self, run: Any) -> None:
+        from langchain_core.messages import AIMessage
+        from langchain_core.outputs import ChatGeneration, LLMResult
+
+        whole = [[ChatGeneration(message=AIMessage(content=self._text, id=self._id))]] if self._text else []
+        await run.on_llm_end(LLMResult(generations=whole))
