@@ -92,7 +92,7 @@ def about_of(metadata: Mapping[str, Any]) -> About | None:
         about = json.loads(metadata[_METADATA])
         changes = [Change(at=str(row["at"]), settings=dict(row["settings"])) for row in about.get("changes", [])]
         return About(str(about["method"]), str(about["id"]), str(about["question"]), dict(about["context"]), changes)
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, AttributeError):
         graph = metadata.get("graph_id")
         return About(graph, "ask", "", None) if isinstance(graph, str) else None
 

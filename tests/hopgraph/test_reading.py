@@ -118,7 +118,7 @@ def test_a_limit_and_ids_say_what_is_read_now(model, read, hopgraph):
 
 def test_a_model_of_its_own_can_read(model, read):
     corpus(1)
-    server = model(reader)
+    server = model(reader, owned_by=None)  # one that takes any name
     read("--model", "big-reader")
     assert server.requests[0].body["model"] == "big-reader"
 
