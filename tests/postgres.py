@@ -95,7 +95,7 @@ def _shared_temp() -> str | None:
 
 
 def _as_another_user(installed: Path, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The folder of Postgres's programs, and the arguments of `subprocess` that run them as another user than root."""
+    """The folder of Postgres's programs, and arguments of `subprocess` that run them as somebody who is not root."""
     if os.geteuid() != 0:
         return installed / PROGRAMS, {}
     copy = folder / "wheel"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.installed.documentation import SECONDS
-from tests.installed.places import Place, copy_tree, make_place, private_folder
+from tests.installed.places import ROOT, Place, copy_tree, make_place, private_folder
 
 
 @pytest.fixture(scope="session")
@@ -46,8 +46,11 @@ def base(wheel_file: Path) -> Iterator[Place]:
 
 @pytest.fixture(scope="session")
 def wheel(wheel_file: Path) -> Iterator[Place]:
-    """The same for the documentation's commands, which install extras."""
-    yield from _with_wheel(wheel_file)
+    """The same for the documentation's commands, which install extras, with the files that they name."""
+    for place in _with_wheel(wheel_file):
+        if (ROOT / "examples").is_dir():
+            shutil.copytree(ROOT / "examples", place.folder / "examples")
+        yield place
 
 
 def _with_wheel(file: Path) -> Iterator[Place]:
