@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from inference import endpoint as client
-from inference.slots import Slots, turn
+from inference.limiter import Limiter, priority
 
 __all__ = ["Sent", "by_question", "depths", "recording", "send_again", "send_in_lock_step"]
 
@@ -87,7 +87,7 @@ async def send_again(url: str, sent: Sequence[Sent], slots: int) -> float:
         started = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for number, rows in enumerate(by_question(sent)):
-                turn.set(number)
+                priority.set(number)
                 tasks: dict[str, asyncio.Task[None]] = {}
                 for row in rows:
                     waited = [tasks[other.id] for other in row.before(rows)]
@@ -116,7 +116,7 @@ class bare_client:
 
     def __init__(self, url: str, slots: int) -> None:
         self._url = f"{url}/chat/completions"
-        self._slots = Slots(slots)
+        self._limiter = Limiter(slots)
 
     async def __aenter__(self) -> Callable[[Sent], Any]:
         self._session = aiohttp.ClientSession(
@@ -131,6 +131,6 @@ class bare_client:
 
     async def _post(self, row: Sent) -> None:
         headers = {"X-Request-Id": row.id}
-        async with self._slots, self._session.post(self._url, data=row.body, headers=headers) as answer:
+        async with self._limiter.attempt(), self._session.post(self._url, data=row.body, headers=headers) as answer:
             await answer.read()
             answer.raise_for_status()

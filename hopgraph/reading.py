@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.methods import load
 from hopgraph.run import thread_of
+from hopgraph.workers import run_workers
 from inference.embeddings import get_encoder
+from inference.endpoint import calls_at_once
 from inference.errors import DeadlineError, EndpointError, InputError, PromptTooLong
 from inference.ledger import Call, cost_of
 from inference.settings import Settings, get_settings
@@ -181,11 +183,11 @@ async def _read(
     place = index_folder(index.name) / "pairs.running.sqlite"
     async with open_checkpoints(str(place)) as saver:
         run = _Run(context, index, base, load("compactrag_reader", saver), saver, on_reading)
-        queue = iter(waiting)
+        queue = deque(waiting)
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(at_a_time(get_settings()), len(waiting))):
-                    group.create_task(_worker(run, queue))
+            await run_workers(
+                lambda: _read_next(run, queue.popleft()), lambda: bool(queue), lambda: at_a_time(get_settings())
+            )
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
     if not _left(index, base):
@@ -197,35 +199,36 @@ async def _read(
 
 def at_a_time(settings: Settings) -> int:
     """Passages that are read side by side: what the endpoint takes."""
-    limit = settings.llm_concurrency
+    limit = calls_at_once()
+    if settings.llm_concurrency == "auto":
+        return 2 * limit  # else those that are being stored would keep the limit from being reached, and raised
     return limit if settings.llm_url else min(limit, settings.embedded_parallel)
 
 
-async def _worker(run: _Run, queue: Iterator[str]) -> None:
-    for key in queue:
-        try:
-            reading = await _read_passage(run, key)
-        except PromptTooLong as error:
-            passage = run.index.get([key])[0]
-            content = content_id(passage.title, passage.text)
-            reading = Reading(key, content, cause=error.kind, message=error.message)
-            await asyncio.to_thread(run.base.add, reading, [], get_encoder().encode_passages([]))
-        except DeadlineError as error:
-            # The passage's own affair: others may be read in time. An endpoint that is away is another error.
-            run.refused[key] = error.kind
-            continue
-        except EndpointError as error:
-            run.refused[key] = error.kind
-            run.in_a_row += 1
-            if run.in_a_row >= REFUSALS or not run.done:
-                raise EndpointError(
-                    f"{error.message} (the reading stopped; {len(run.done):,} passages were read now and are kept)",
-                    hint=f"{error.hint}; then run the same command again: it goes on from here".lstrip("; "),
-                ) from error
-            continue
-        run.in_a_row = 0
-        run.done.append(reading)
-        run.on_reading(reading)
+async def _read_next(run: _Run, key: str) -> None:
+    try:
+        reading = await _read_passage(run, key)
+    except PromptTooLong as error:
+        passage = run.index.get([key])[0]
+        content = content_id(passage.title, passage.text)
+        reading = Reading(key, content, cause=error.kind, message=error.message)
+        await asyncio.to_thread(run.base.add, reading, [], get_encoder().encode_passages([]))
+    except DeadlineError as error:
+        # The passage's own affair: others may be read in time. An endpoint that is away is another error.
+        run.refused[key] = error.kind
+        return
+    except EndpointError as error:
+        run.refused[key] = error.kind
+        run.in_a_row += 1
+        if run.in_a_row >= REFUSALS or not run.done:
+            raise EndpointError(
+                f"{error.message} (the reading stopped; {len(run.done):,} passages were read now and are kept)",
+                hint=f"{error.hint}; then run the same command again: it goes on from here".lstrip("; "),
+            ) from error
+        return
+    run.in_a_row = 0
+    run.done.append(reading)
+    run.on_reading(reading)
 
 
 async def _read_passage(run: _Run, key: str) -> Reading:

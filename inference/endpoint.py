@@ -12,24 +12,28 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from inference import drain
+from inference.adaptive import OPENING, AdaptiveLimit
 from inference.base_url import meant
 from inference.chat import Message, Reply, Schema, cache_key, name_of, pack_reply, read_reply, unpack_reply
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, did_you_mean
 from inference.http import Connections, Refusal, may_pass, passes, root_cause, seconds_to_wait
 from inference.json_forms import SCHEMA_ROOM, JsonForm, form_of, in_form, refuses_form, weaker
+from inference.limiter import Limiter, current_priority
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
-from inference.slots import Slots, turn
 from inference.sse import on_text, post_streamed
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
 
-__all__ = ["Endpoint", "ResponseCache", "ServerInfo", "get_endpoint"]
+__all__ = ["Endpoint", "ResponseCache", "ServerInfo", "calls_at_once", "get_endpoint", "limiters"]
 
 _log = logging.getLogger(__name__)
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
 """Seconds before the first further try, and at most before any."""
+_LOAD_PAUSE = 0.5
+"""Seconds between two questions to a server how busy it is, once its limit is known."""
+_OVERLOADED = frozenset({429, 503, 529})
 _WORTH_SAYING = 1.0
 """Seconds of a pause that a person is told of."""
 _TEMPLATE_TOKENS = 32
@@ -55,6 +59,8 @@ class ServerInfo:
     models: tuple[str, ...]
     context: int | None
     """Context in tokens, prompt and completion together; None where the server does not say."""
+    slots: int | None = None
+    """Requests that it works on at a time; None where it does not say."""
 
 
 class ResponseCache(Protocol):
@@ -96,6 +102,7 @@ class Endpoint:
         self._lock = asyncio.Lock()
         self._outage = False  # it has been said that calls fail
         self.json_form: JsonForm = "json_schema"  # the strongest that it is not known to refuse
+        self._tells = True  # a vLLM server is taken to say how busy it is
         self._ranks = True  # a vLLM server is taken to work by priority until it says that it does not
         if not _is_url(self.url):
             raise InputError(
@@ -106,7 +113,9 @@ class Endpoint:
                 f"HOPGRAPH_LLM_EXTRA: {', '.join(reserved)} can't be set there",
                 hint="temperature, max_tokens and seed are settings of a call: --set temperature=0.7",
             )
-        self._slots = Slots(self.settings.llm_concurrency)
+        self.limiter = Limiter(self.settings.llm_concurrency)
+        self._load: asyncio.Task[None] | None = None
+        self._load_asked = 0.0
         key = self.settings.llm_api_key
         self._secret = key.get_secret_value() if key else ""
         self._http = Connections(self.url, self._secret, self.settings.llm_timeout)
@@ -123,6 +132,11 @@ class Endpoint:
         async with self._lock:
             if self._info is None:
                 self._info = await self._ask_server()
+                if self._info.kind == "vllm":
+                    self.limiter.wants_news = self._watch_load
+                if self._info.slots and self.limiter.adaptive is not None:
+                    self.limiter.adaptive.has_slots(self._info.slots)
+                    self.limiter.update()
         return self._info
 
     async def _ask_server(self) -> ServerInfo:
@@ -157,7 +171,7 @@ class Endpoint:
         if lengths:  # others than vLLM say so in its field, too
             return ServerInfo(await self._kind(row.get("owned_by")), models, lengths[0])
         if row.get("owned_by") == "llamacpp":
-            return ServerInfo("llama.cpp", models, await self._llama_context())
+            return ServerInfo("llama.cpp", models, *await self._llama_props())
         return ServerInfo("other", models, None)
 
     async def _check_url(self) -> None:
@@ -179,13 +193,17 @@ class Endpoint:
             return "vllm" if await self.version() else "other"
         return "vllm" if owner == "vllm" else "other"
 
-    async def _llama_context(self) -> int | None:
+    async def _llama_props(self) -> tuple[int | None, int | None]:
+        """Context of a slot, in tokens, and number of slots."""
         import aiohttp
 
         try:
-            return int((await self._http.get(f"{self._root}/props", 10.0))["default_generation_settings"]["n_ctx"])
+            props = await self._http.get(f"{self._root}/props", 10.0)
+            context = int(props["default_generation_settings"]["n_ctx"])
         except (Refusal, OSError, aiohttp.ClientError, ValueError, KeyError, TypeError):
-            return None
+            return None, None
+        slots = props.get("total_slots")
+        return context, slots if isinstance(slots, int) and slots > 0 else None
 
     async def version(self) -> str:
         """The version that a vLLM server gives; "" where there is none."""
@@ -318,10 +336,9 @@ class Endpoint:
         key = cache_key(model, messages, body) if cache is not None else ""
         if cache is not None and (known := unpack_reply(await cache.get(key))) is not None:
             return known
-        if turn.get() and "priority" not in body and self.ranks:
-            body["priority"] = turn.get()  # no part of the key: the reply does not depend on it
-        async with self._slots:
-            reply = await self._request(messages, model, request_id, body, on_failure)
+        if (rank := current_priority()) and "priority" not in body and self.ranks:
+            body["priority"] = rank  # no part of the key: the reply does not depend on it
+        reply = await self._request(messages, model, request_id, body, on_failure)
         if cache is not None and reply.finish_reason not in _UNFINISHED:
             await cache.put(key, pack_reply(reply))
         return reply
@@ -342,16 +359,24 @@ class Endpoint:
         body: dict[str, Any],
         on_failure: Callable[[Exception], Awaitable[None]] | None,
     ) -> Reply:
-        """One request with its retries."""
+        """One request with its retries; while it waits for the next try it takes no place."""
         failed: Exception | None = None
+        tried = False
 
         async def attempt() -> Reply:
-            nonlocal failed
+            nonlocal failed, tried
             if failed is not None:
                 error, failed = failed, None
                 raise error
             try:
-                return await self._once(messages, model, request_id, body)
+                async with self.limiter.attempt(first=tried) as place:
+                    tried = True
+                    try:
+                        return await self._once(messages, model, request_id, body)
+                    except Exception as error:
+                        if _is_overload(error):
+                            self.limiter.refused(place, seconds_to_wait(error))
+                        raise
             except Exception as error:
                 if on_failure is not None:
                     await on_failure(error)
@@ -497,9 +522,48 @@ class Endpoint:
         }
         return hints.get(status, "see the server's log")
 
+    def _watch_load(self) -> None:
+        """Ask a server that tells how busy it is, unless it is being asked; called every tenth of a second."""
+        adaptive = self.limiter.adaptive
+        if adaptive is None or not self._tells:
+            return
+        now = time.monotonic()
+        if (self._load is None or self._load.done()) and now - self._load_asked >= (
+            _LOAD_PAUSE if adaptive.settled else 0
+        ):
+            self._load_asked = now
+            self._load = asyncio.create_task(self._ask_load(adaptive))
+
+    async def _ask_load(self, adaptive: AdaptiveLimit) -> None:
+        import aiohttp
+
+        try:
+            text = await self._http.text(f"{self._root}/metrics", 10.0)
+        except (Refusal, OSError, aiohttp.ClientError):
+            self._tells = False
+            return
+        figures = (
+            {
+                name: sum(map(float, re.findall(rf"^vllm:num_requests_{name}(?:{{[^}}]*}})? (\S+)$", text, re.M)))
+                for name in ("running", "waiting")
+            }
+            if "vllm:num_requests_running" in text
+            else None
+        )
+        if figures is None:
+            self._tells = False
+            return
+        adaptive.told(figures["running"], figures["waiting"])
+        self.limiter.update()
+
     async def close(self) -> None:
         """Close the connections."""
         await self._http.close()
+
+
+def _is_overload(error: Exception) -> bool:
+    """Whether a server had too much to do for a request, and may take it later."""
+    return isinstance(error, TimeoutError) or (isinstance(error, Refusal) and error.status in _OVERLOADED)
 
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
@@ -533,9 +597,23 @@ def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str 
         endpoint = Endpoint(place[0] or embedded or _embedded_url(), place[1], settings, locate, prefix)
         for (server, *_), other in known.items():
             if server == place[0]:
-                endpoint._slots = other._slots
+                endpoint.limiter = other.limiter
         known[place] = endpoint
     return known[place]
+
+
+def limiters() -> list[Limiter]:
+    """The limiters of this event loop's endpoints."""
+    known = _endpoints.get(asyncio.get_running_loop(), {})
+    return list({id(endpoint.limiter): endpoint.limiter for endpoint in known.values()}.values())
+
+
+def calls_at_once() -> int:
+    """Model calls that may be in flight at present, at the endpoint that takes the most."""
+    concurrency = get_settings().llm_concurrency
+    if concurrency == "auto":
+        return max((limiter.limit for limiter in limiters()), default=OPENING[0])
+    return concurrency
 
 
 def _embedded_url() -> str:

@@ -68,6 +68,11 @@ class Connections:
         async with asyncio.timeout(seconds), (await self._session()).get(url) as answer:
             return await _json(answer)
 
+    async def text(self, url: str, seconds: float) -> str:
+        """The text at a URL; errors as `get`."""
+        async with asyncio.timeout(seconds), (await self._session()).get(url) as answer:
+            return await _text(answer)
+
     async def post(
         self, url: str, body: Mapping[str, Any], seconds: float, headers: Mapping[str, str] | None = None
     ) -> Any:
@@ -173,9 +178,13 @@ def _proxy(scheme: str, host: str) -> str | None:
 
 async def _json(answer: aiohttp.ClientResponse) -> Any:
     """What an answer holds; errors as `Connections.get`."""
+    return json.loads(await _text(answer))
+
+
+async def _text(answer: aiohttp.ClientResponse) -> str:
     text = (await answer.read()).decode(errors="replace")
     if 200 <= answer.status < 300:
-        return json.loads(text)
+        return text
     try:
         detail = _detail(json.loads(text))
     except (ValueError, RecursionError):

@@ -67,8 +67,8 @@ class Settings(BaseSettings):
     """Key of that endpoint, if it wants one. Never written anywhere."""
     llm_context: int | None = Field(default=None, ge=256)
     """Model context in tokens that prompts must fit. Unset: what the server reports."""
-    llm_concurrency: int = Field(default=16, ge=1, le=4096)
-    """Model calls in flight at most, per endpoint."""
+    llm_concurrency: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] = "auto"
+    """Model calls in flight at most, per endpoint. auto: as many as the endpoint can take."""
     llm_timeout: float = Field(default=300.0, gt=0, le=86_400)
     """Seconds to wait for one model call."""
     llm_patience: float = Field(default=300.0, ge=0, le=86_400)
@@ -172,6 +172,7 @@ def get_settings() -> Settings:
             f"environment variable {name}: not JSON", hint='for example {"repetition_penalty": 1.1}'
         ) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        name = "HOPGRAPH_" + str(first["loc"][0]).upper()
-        raise InputError(f"environment variable {name}: {first['msg']}", hint=f"set or unset {name}") from None
+        first = error.errors()[0]["loc"][0]
+        name = "HOPGRAPH_" + str(first).upper()
+        wrong = ", or ".join(one["msg"] for one in error.errors() if one["loc"][0] == first)
+        raise InputError(f"environment variable {name}: {wrong}", hint=f"set or unset {name}") from None

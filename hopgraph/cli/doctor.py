@@ -252,13 +252,13 @@ async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
 async def _speed(endpoint: Endpoint) -> list[Finding]:
     """What vLLM can do to be fast: beginnings of prompts from its cache, and the oldest question first."""
     from inference.chat import Message
-    from inference.slots import turn
+    from inference.limiter import priority
 
     shared = "Somebody went from town to town and asked for the way to the sea. " * 30
     prompts = [[Message("system", shared), Message("user", ask)] for ask in ("Who?", "Where?")]
     if not all([await endpoint.fits(prompt, 1) for prompt in prompts]):
         return []
-    turn.set(1)
+    priority.set(1)
     replies = [await endpoint.complete(prompt, request_id="doctor", max_tokens=1) for prompt in prompts]
     cached, length = replies[-1].cached_tokens, replies[-1].prompt_tokens
     seen = Finding("prefix cache", "ok", f"{cached} of {length} tokens of a prompt that begins as the one before it")

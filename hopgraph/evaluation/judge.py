@@ -6,7 +6,6 @@ run's results, by a model that may be another than the one that answered; its co
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from typing_extensions import TypedDict
 
 from hopgraph.evaluation.folder import RunFolder, needs_judge
 from hopgraph.evaluation.runner import in_flight
+from hopgraph.workers import run_workers
 from inference.errors import InputError
 from inference.ledger import Call, cost_of
 from nodes.context import JudgeContext
@@ -99,23 +99,20 @@ async def judge_answers(folder: RunFolder, on_judged: Callable[[], None] | None 
     with folder.judgements.appending() as append:
 
         async def work() -> None:
-            while todo:
-                line = todo.popleft()
-                given: _State = {
-                    "question": line["question"],
-                    "prediction": line["answer"],
-                    "answers": line["answers"],
-                }
-                state: Mapping[str, Any] = await graph.ainvoke(given, context=JudgeContext())
-                cost = cost_of(state["ledger"])
-                about = {key: line[key] for key in ("variant", "id", "answer")}
-                append({**about, "judged": state["judged"] or 0.0, "problem": state["problem"], **judge, "cost": cost})
-                if on_judged is not None:
-                    on_judged()
+            line = todo.popleft()
+            given: _State = {
+                "question": line["question"],
+                "prediction": line["answer"],
+                "answers": line["answers"],
+            }
+            state: Mapping[str, Any] = await graph.ainvoke(given, context=JudgeContext())
+            cost = cost_of(state["ledger"])
+            about = {key: line[key] for key in ("variant", "id", "answer")}
+            append({**about, "judged": state["judged"] or 0.0, "problem": state["problem"], **judge, "cost": cost})
+            if on_judged is not None:
+                on_judged()
 
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(in_flight(), len(todo))):
-                    group.create_task(work())
+            await run_workers(work, lambda: bool(todo), in_flight)
         except BaseExceptionGroup as problems:
             raise problems.exceptions[0] from None

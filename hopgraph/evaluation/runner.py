@@ -19,10 +19,12 @@ from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, surroundi
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
 from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
+from hopgraph.workers import run_workers
 from inference.drain import draining
+from inference.endpoint import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
+from inference.limiter import on_waiting, priority
 from inference.settings import get_settings
-from inference.slots import on_waiting, turn
 from nodes.search import search_threads
 from nodes.state import RunError
 
@@ -229,10 +231,10 @@ def unfinished(
 
 
 def in_flight() -> int:
-    """Questions worked on at the same time: more than the endpoint takes calls, since some search meanwhile."""
+    """Questions worked on at present: more than the endpoint takes calls, since some search meanwhile."""
     settings = get_settings()
-    calls = settings.llm_concurrency
-    if settings.llm_url is None:
+    calls = calls_at_once()
+    if settings.llm_url is None and settings.llm_concurrency != "auto":
         calls = min(calls, settings.embedded_parallel)
     return 2 * calls
 
@@ -262,9 +264,7 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
                 await asyncio.to_thread(_warm_up, variants)
             runner = _Runner(about, oracle, saver, append, on_result)
             try:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(min(in_flight(), len(queue))):
-                        group.create_task(runner.work(queue))
+                await run_workers(lambda: runner.work(queue), lambda: bool(queue) and not draining(), in_flight)
             except BaseExceptionGroup as problems:
                 raise _first(problems) from None
 
@@ -306,22 +306,24 @@ class _Runner:
         self._beginning = asyncio.Semaphore(search_threads() + 1)
 
     async def work(self, queue: deque[Job]) -> None:
-        """Take one question after the other, the oldest first."""
-        while queue and not draining():
-            with ExitStack() as until_first_call:
-                await self._beginning.acquire()
-                until_first_call.callback(self._beginning.release)
-                on_waiting.set(until_first_call.close)
-                if not queue or draining():
-                    break
-                job = queue.popleft()
-                turn.set(job.number)
-                result = await self._answer(job)
-            line = await asyncio.to_thread(self._score, job, result)
-            self._append(line)
-            if self._on_result is not None:
-                self._on_result(record_of(line))
-            self._give_up(result)
+        """Take the oldest question, and put it."""
+        with ExitStack() as until_first_call:
+            await self._beginning.acquire()
+            until_first_call.callback(self._beginning.release)
+            on_waiting.set(until_first_call.close)
+            if not queue or draining():
+                return
+            job = queue.popleft()
+            last = job.number + len(queue) + 1
+            # What was begun ends before more begins, so that results come early. When there is no more to begin, all
+            # take turns: the endpoint would stand half empty if the last question still had all its steps before it.
+            priority.set(lambda: job.number if queue else last)
+            result = await self._answer(job)
+        line = await asyncio.to_thread(self._score, job, result)
+        self._append(line)
+        if self._on_result is not None:
+            self._on_result(record_of(line))
+        self._give_up(result)
 
     async def _answer(self, job: Job) -> Result:
         """The question's result; one that another wording of a prompt had part in is thrown away."""

@@ -18,8 +18,8 @@ import inference.endpoint
 from inference.chat import Message, Reply, Schema
 from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, StoreError
+from inference.limiter import priority
 from inference.settings import Settings, get_settings
-from inference.slots import turn
 from stores.responses import open_responses
 from tests.inference.conftest import ASK, KEY, NOTHING_LISTENS, ask, endpoint, failure, in_turn
 from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel
@@ -82,7 +82,7 @@ async def ranked(one: Endpoint, number: int, cache: ResponseCache | None = None)
     await one.describe()
 
     async def within() -> Reply:
-        turn.set(number)
+        priority.set(number)
         return await one.complete(ASK, request_id="i", cache=cache)
 
     return await asyncio.create_task(within())

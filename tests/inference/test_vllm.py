@@ -26,8 +26,8 @@ from inference.chat import Message, Schema
 from inference.embeddings import built_in_encoder, get_encoder
 from inference.endpoint import Endpoint
 from inference.errors import EndpointError, PromptTooLong
+from inference.limiter import priority
 from inference.settings import Settings, get_settings
-from inference.slots import turn
 from inference.structured import field_logprobs, field_span, parse_output
 from stores.checkpoints import open_checkpoints
 
@@ -223,7 +223,7 @@ async def test_cancelled_calls_end_in_the_server_too(url):
 
 async def test_it_takes_whose_question_is_older(vllm):
     async def of_a_later_question() -> str:
-        turn.set(3)
+        priority.set(3)
         return (await vllm.complete([Message("user", "x")], request_id="i", max_tokens=1)).finish_reason
 
     await vllm.describe()

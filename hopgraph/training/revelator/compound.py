@@ -29,6 +29,7 @@ from pydantic import BaseModel, Field
 
 from hopgraph.training.hop_data import dev_questions, normalised, rows_of, text_of
 from hopgraph.training.revelator.examples import content_words
+from inference.adaptive import OPENING
 from inference.chat import Schema
 from inference.endpoint import Endpoint
 from inference.errors import HopgraphError, InputError
@@ -254,7 +255,8 @@ async def build(
     replies = await asyncio.to_thread(Responses, folder / "replies.sqlite")
     built = Built()
     run = _Run(endpoint, replies, frozenset(dev), verify, merges, seed, built)
-    at_once = asyncio.Semaphore(endpoint.settings.llm_concurrency)
+    concurrency = endpoint.settings.llm_concurrency
+    at_once = asyncio.Semaphore(OPENING[-1] if concurrency == "auto" else concurrency)
     done = 0
 
     async def one(entity: Entity) -> None:

@@ -1,0 +1,59 @@
+"""Workers of one task after the other, more or fewer of them as the endpoints' limits change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from inference.endpoint import limiters
+
+__all__ = ["run_workers"]
+
+
+async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], bool], at_once: Callable[[], int]) -> None:
+    """Do tasks side by side until none is left.
+
+    Args:
+        one: Takes a task and does it.
+        left: Whether there are tasks that nobody has taken.
+        at_once: How many may be under way at present; asked again whenever a limit changes or a worker is free.
+
+    Raises:
+        BaseExceptionGroup: What `one` raised; the others are cancelled then.
+    """
+    changed = asyncio.Event()
+    watched = set()
+    working = 0
+
+    async def work() -> None:
+        nonlocal working
+        try:
+            while left() and working <= at_once():
+                await one()
+                if not watched:  # the first task may have opened the endpoint
+                    changed.set()
+        finally:
+            working -= 1
+            changed.set()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            while left():
+                for limiter in set(limiters()) - watched:
+                    limiter.on_change(changed.set)
+                    watched.add(limiter)
+                begun = 0
+                while left() and working < at_once() and begun < _AT_ONCE:
+                    group.create_task(work())
+                    working, begun = working + 1, begun + 1
+                if begun == _AT_ONCE:
+                    await asyncio.sleep(0)  # they take their tasks, so that no more are begun than there are
+                    continue
+                await changed.wait()
+                changed.clear()
+    finally:
+        for limiter in watched:
+            limiter.forget(changed.set)
+
+
+_AT_ONCE = 64
