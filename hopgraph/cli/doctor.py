@@ -161,8 +161,8 @@ async def _probe(role: Role) -> list[Finding]:
 
     whose = "" if role == "llm" else f"{role}'s "
     endpoint = await open_endpoint(None, role)
+    model = await endpoint.check()
     info = await endpoint.describe()
-    model = await endpoint.model_name()
     kind = {"vllm": "vLLM", "llama.cpp": "llama.cpp", "other": "an OpenAI-compatible server"}[info.kind]
     if info.kind == "vllm" and (version := await endpoint.version()):
         kind = f"vLLM {version}"

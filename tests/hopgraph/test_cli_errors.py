@@ -65,7 +65,8 @@ def test_an_endpoint_that_is_not_there_is_an_error_in_json_too(hopgraph, context
 
 
 def test_a_mistake_of_ours_is_json_too_and_still_shown(hopgraph, monkeypatch, capfd):  # noqa: F811
-    def broken(*_):
+    def broken(main):
+        main.close()
         raise ZeroDivisionError("oops")
 
     monkeypatch.setattr("hopgraph.loop.run", broken)

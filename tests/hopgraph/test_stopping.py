@@ -28,7 +28,7 @@ def hopgraph(capfd, home):
     signal.signal(signal.SIGINT, before)
 
 
-def stopping_at(node, script):
+def stopping_at(node, script, how=signal.SIGINT, delay=1.0):
     """A script that presses ctrl-C when a node asks for the first time, and answers late."""
     pressed = []
 
@@ -36,8 +36,8 @@ def stopping_at(node, script):
         if request.node != node or pressed:
             return script(request)
         pressed.append(node)
-        os.kill(os.getpid(), signal.SIGINT)
-        return Completion(json.dumps(script(request)), delay=1.0)
+        os.kill(os.getpid(), how)
+        return Completion(json.dumps(script(request)), delay=delay)
 
     return play
 
@@ -71,6 +71,17 @@ def test_a_question_of_which_nothing_is_kept_cannot_be_resumed_and_is_not_said_t
     monkeypatch.setattr("hopgraph.run.ask", stopped)
     code, _, err = hopgraph("ask", "Where?", "-m", "prism", "--contexts", contexts)
     assert (code, "resume" in err) == (130, False)
+
+
+def test_sigterm_waits_for_calls_in_flight_only_so_long(hopgraph, model, contexts, monkeypatch):
+    monkeypatch.setattr("hopgraph.cli.stopping.DRAIN", 0.1)
+    lines = lambda request: LINES[request.node]  # noqa: E731
+    server = model(stopping_at("selector", lines, signal.SIGTERM, delay=30.0))
+    code, _, err = hopgraph("ask", "Where?", "-m", "prism", "--contexts", contexts, "--thread", "t")
+    assert (code, server.requests[-1].finished) == (143, False)
+    assert "hopgraph: stopped; `hopgraph resume t` goes on from there" in err
+    assert hopgraph("resume", "t")[0] == 0
+    assert [server.nodes().count(node) for node in ("analyzer", "selector")] == [1, 3]
 
 
 def test_eval_names_the_command_that_goes_on(hopgraph, model, questions, tmp_path):  # noqa: F811
