@@ -57,6 +57,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
         cited=cited,
         chosen=bool(record.sentences),
         no_answer=no_answer(result),
+        finished=record.thread.finished,
         passages=[_passage(key, number, passages, cited, record) for key, number in numbers.items()],
         settings=sorted(record.thread.context.model_dump(exclude_unset=True).items()),
     )

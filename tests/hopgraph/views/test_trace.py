@@ -55,6 +55,7 @@ def test_a_page_has_every_step_with_what_was_asked_and_said(model, tmp_path):
     assert 'aria-label="score 0.135, threshold 0.95"' in page
     assert "pruned: the search budget is spent" in page
     assert '<mark title="contains the answer&#39;s words">Alpha is a film by Ann Lee.</mark>' in page
+    assert "hopgraph resume" not in page
     assert page.index('id="step-root/0"') < page.index('id="step-root/1"')  # though it was cut before the other ended
 
 
@@ -103,6 +104,7 @@ def test_a_run_that_was_cut_off_in_a_subgraph_is_shown_with_the_steps_made_there
     page = page_of(tmp_path)
     assert [row["id"] for row in result["trajectory"] if f'id="step-{row["id"]}"' not in page] == []
     assert len(result["trajectory"]) > 3
+    assert "<code>hopgraph resume t1</code> goes on" in page
 
 
 def edited(edit):
