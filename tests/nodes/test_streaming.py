@@ -100,7 +100,7 @@ def test_a_try_that_goes_another_way_replaces_what_was_seen(model, second):
     model(answering(first, second))
     seen = messages()
     old, new = list(dict.fromkeys(key for _, key, *_ in seen))
-    assert [replaced for _, key, _, replaced in seen if key == new][0] == old
+    assert next(replaced for _, key, _, replaced in seen if key == new) == old
     wanted = "Oslo, in Norway" if isinstance(second, Completion) else "The city"
     assert "".join(text for text, key, *_ in seen if key == new) == wanted
 
