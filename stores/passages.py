@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 from inference.errors import InputError
 
-__all__ = ["Passage", "content_id", "read_numbered", "read_passages"]
+__all__ = ["Passage", "as_passage", "content_id", "read_numbered", "read_passages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,15 @@ def _parse(raw: bytes, where: str) -> Passage:
     except (ValueError, RecursionError) as error:
         hint = 'each line is one object such as {"text": "..."}'
         raise InputError(f"{where}: not JSON ({error})", hint=hint) from None
+    return as_passage(row, where)
+
+
+def as_passage(row: object, where: str) -> Passage:
+    """The passage of an object as a line of a JSON Lines file has it.
+
+    Raises:
+        InputError: It is none; the message begins with `where` and names the field.
+    """
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected an object, got {_type(row)}", hint='a line looks like {"text": "..."}')
     if "text" not in row:
@@ -87,7 +96,7 @@ def _parse(raw: bytes, where: str) -> Passage:
         raise InputError(f"{where}: field 'sentences' must be a list of strings", hint="or leave it out: it is derived")
     identifier = row.get("id")
     if isinstance(identifier, int) and not isinstance(identifier, bool):
-        row["id"] = str(identifier)
+        row = {**row, "id": str(identifier)}
     return Passage(
         id=_string(row, "id", where).strip() or content_id(title, text),
         title=title,

@@ -28,6 +28,8 @@ class Request:
     ended: float = 0.0
     left: bool = False
     """The client went away in mid-stream."""
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set when a stream has ended, however that came."""
 
     @property
     def node(self) -> str:
@@ -181,6 +183,8 @@ class ScriptedModel:
                     request.finished, request.ended = True, time.time()
                 except OSError:
                     request.left = True
+                finally:
+                    request.over.set()
 
             def send(self, reply: Raw) -> None:
                 data = reply.body.encode()

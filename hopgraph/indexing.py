@@ -1,0 +1,104 @@
+"""Indexes from Python: passages as objects, LangChain documents or files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inference.errors import InputError
+from stores.build import Built, Located, Progress, add_to_index
+from stores.build import build_index as build
+from stores.documents import SUFFIXES, load_documents
+from stores.passages import Passage, as_passage, read_numbered
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+__all__ = ["build_index"]
+
+_JSON_LINES = (".jsonl", ".jsonl.gz")
+
+
+def build_index(
+    name: str,
+    passages: Iterable[Passage | Document | Mapping[str, Any] | str | Path] | str | Path,
+    *,
+    add: bool = False,
+    progress: Progress | None = None,
+) -> Built:
+    """Make an index, or replace all passages of the one there is. Blocks until it can be searched.
+
+    Example:
+        >>> built = build_index("mine", [{"title": "Ann Lee", "text": "Ann Lee was born in Paris."}, "notes.md"])
+        >>> built.manifest.passages
+
+    Args:
+        name: Letters, digits, '-', '_' and '.'.
+        passages: Each one a mapping with `text` and optionally `id`, `title` and `sentences`; a `Passage`; a LangChain
+            `Document` (`metadata["title"]` is its title); or the path of a file (.jsonl, .jsonl.gz, txt, md, html, pdf,
+            csv) or of a folder with such files. A single path may stand for the list.
+        add: Add to the index that is there; a passage with a known id takes the place of that one.
+        progress: Called as the work goes on with the stage ("read", "encode" or "store"), how many passages it has
+            done, and of how many (None: not known yet).
+
+    Raises:
+        InputError: Something is no passage or can't be read, the name is none, or there are no passages.
+        StoreError: Another process is building this index, the disk refuses, or with `add`, there is no such index.
+        EndpointError: The embeddings or Chroma server fails.
+    """
+    given = [passages] if isinstance(passages, str | Path) else passages
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise InputError(f"passages: must be a list, not {type(given).__name__}")
+    return (add_to_index if add else build)(name, _located(given), progress=progress)
+
+
+def _located(given: Iterable[object]) -> Iterator[Located]:
+    for number, one in enumerate(given):
+        where = f"passages[{number}]"
+        if isinstance(one, Passage):
+            yield Located(where, one)
+        elif isinstance(one, Mapping):
+            yield Located(where, as_passage(dict(one), where))
+        elif isinstance(one, str | Path):
+            for path in _files(Path(one)):
+                yield from _read(path)
+        else:
+            yield Located(where, _of_document(one, where))
+
+
+def _of_document(one: Any, where: str) -> Passage:
+    """The passage of a LangChain document."""
+    text, about = getattr(one, "page_content", None), getattr(one, "metadata", None)
+    if not isinstance(text, str) or not isinstance(about, Mapping):
+        hint = 'give {"title": ..., "text": ...}, a Passage, a LangChain Document, or a path'
+        raise InputError(f"{where}: is no passage but {type(one).__name__}", hint=hint)
+    row = {"id": getattr(one, "id", None), "text": text}
+    row |= {field: about[field] for field in ("title", "sentences") if field in about}
+    return as_passage(row, where)
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself, or all files of a folder that can be read, hidden ones left out."""
+    if not path.is_dir():
+        return [path]
+    kinds = (*SUFFIXES, *_JSON_LINES)
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.is_file()
+        and file.name.lower().endswith(kinds)
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )
+    if not found:
+        raise InputError(f"{path}: no file in it that can be read", hint=f"these can be: {' '.join(kinds)}")
+    return found
+
+
+def _read(path: Path) -> Iterator[Located]:
+    if path.name.lower().endswith(_JSON_LINES):
+        for line, passage in read_numbered(path):
+            yield Located(f"{path}, line {line}", passage)
+        return
+    for number, passage in enumerate(load_documents(path, name=str(path)), start=1):
+        yield Located(f"{path}, passage {number}", passage)
