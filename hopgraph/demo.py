@@ -67,7 +67,7 @@ def _index() -> None:
     """Index the bundled corpus; vectors of an earlier time are kept."""
     from hopgraph.cli.index import index
 
-    index([DATA / "passages.jsonl"], name=INDEX)
+    index([DATA / "passages.jsonl"], name=INDEX, replace=True)
 
 
 def _take_over_pairs() -> None:

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from inference.chat import Message
-from inference.errors import InputError
+from inference.errors import InputError, did_you_mean
 from inference.settings import get_settings
 
 __all__ = [
     "Prompt",
+    "check_names",
     "check_overlay",
     "is_same_text",
     "load_prompt",
@@ -99,7 +100,8 @@ def load_prompt(name: str, override: str | None = None, origin: str = "") -> Pro
         origin: What messages call that text. Default: the field `prompt_<role>`.
 
     Raises:
-        InputError: No such prompt, or its file is malformed; the message names the file and the line.
+        InputError: No such prompt, or its file is malformed; the message names the file and the line. Or the overlay
+            folder has a file that is named like no prompt.
     """
     shipped = _shipped(name)
     if override is not None:
@@ -109,6 +111,7 @@ def load_prompt(name: str, override: str | None = None, origin: str = "") -> Pro
         return shipped
     if not folder.is_dir():
         raise InputError(f"HOPGRAPH_PROMPTS: no such folder: {folder}", hint="make it, or unset HOPGRAPH_PROMPTS")
+    check_names(folder)
     path = folder / f"{name}.md"
     return _replacement(shipped, _read(path), str(path)) if path.is_file() else shipped
 
@@ -158,7 +161,33 @@ def check_overlay(folder: Path) -> list[tuple[Path, str | None]]:
     """
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}")
-    return [(path, _problem(path, folder)) for path in sorted(folder.rglob("*.md"))]
+    return [(path, _problem(path, folder)) for path in sorted({*_files(folder), *folder.glob("*/*/**/*.md")})]
+
+
+def check_names(folder: Path) -> None:
+    """See that every Markdown file of an overlay folder is named like a prompt, but for READMEs.
+
+    Raises:
+        InputError: One is not, and would replace nothing; the hint has the nearest name.
+    """
+    for path in _files(folder):
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        if not _NAME.fullmatch(name) or not (FOLDER / f"{name}.md").is_file():
+            raise InputError(f"{path}: no prompt named {name!r}", hint=_nearest(name))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Markdown files of an overlay folder and the folders in it, sorted, without READMEs and hidden ones."""
+    found = [path for pattern in ("*.md", "*/*.md") for path in folder.glob(pattern)]
+    shown = [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    return sorted(path for path in shown if path.stem.lower() != "readme" and path.is_file())
+
+
+def _nearest(name: str) -> str:
+    names = prompt_names()
+    ends = [known for known in names if known.partition("/")[2] == name]
+    near = f"did you mean {ends[0]!r}? " if ends else did_you_mean(name, names)
+    return f"{near}`hopgraph prompts` lists them"
 
 
 def _problem(path: Path, folder: Path) -> str | None:

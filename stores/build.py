@@ -22,7 +22,7 @@ from inference.settings import get_settings
 from stores.dense import Dense
 from stores.manifest import Manifest, check_encoder, current_version, file_sizes, index_folder, set_current
 from stores.passages import Passage
-from stores.records import Records, searchable
+from stores.records import UNORDERED, Records, searchable
 from stores.sparse import SPARSE, Sparse
 from stores.vectors import KeptVectors, vector_key
 
@@ -74,6 +74,7 @@ def build_index(
     *,
     encoder: Encoder | None = None,
     progress: Progress | None = None,
+    confirm: Callable[[Built], None] | None = None,
 ) -> Built:
     """Make an index, or replace all passages of the one there is.
 
@@ -85,13 +86,15 @@ def build_index(
         passages: At least one with a text.
         encoder: Instead of the one the settings name.
         progress: Called as the work goes on.
+        confirm: Called when all passages are read, before an index of other content is replaced; `replaces` and
+            `removed` say what is there. An error that it raises leaves the index as it is.
 
     Raises:
         InputError: The name is none, or there are no passages.
         StoreError: Another process is building this index, or the disk refuses.
         EndpointError: The embeddings or Chroma server fails.
     """
-    return _build(name, passages, (), encoder, progress, base="nothing")
+    return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm)
 
 
 def add_to_index(
@@ -101,8 +104,9 @@ def add_to_index(
     encoder: Encoder | None = None,
     progress: Progress | None = None,
 ) -> Built:
-    """Add passages to an index; one whose id (or article's id) is there already takes its place.
+    """Add passages to an index; one whose id (or article's id) is there already takes its place, row by row.
 
+    What has not changed keeps its rows, so that adding it again changes neither the index's hash nor any search.
     Errors as for `build_index`; StoreError if there is no such index.
     """
     return _build(name, passages, (), encoder, progress, base="this encoder's")
@@ -111,7 +115,7 @@ def add_to_index(
 def remove_from_index(
     name: str, ids: Sequence[str], *, encoder: Encoder | None = None, progress: Progress | None = None
 ) -> Built:
-    """Remove passages by id, or all passages of an article by the article's id.
+    """Remove passages by id, all passages of an article by the article's id, or all that were read from a file.
 
     Errors as for `build_index`; StoreError also for an unknown id, and then nothing is removed.
     """
@@ -134,12 +138,13 @@ def _build(
     progress: Progress | None,
     *,
     base: Literal["nothing", "any encoder's", "this encoder's"],
+    confirm: Callable[[Built], None] | None = None,
 ) -> Built:
     started = time.perf_counter()
     tell: Progress = progress or (lambda stage, done, total: None)
     folder = index_folder(name)
     if base != "nothing" and current_version(folder) is None:
-        raise StoreError(f"no index named {name!r}", hint="make it with `hopgraph index FILE... --name NAME`")
+        raise StoreError(f"no index named {name!r}", hint=f"make it with `hopgraph index FILES --name {name}`")
     encoder = encoder or get_encoder()
     result = Built()
     with _builder(folder, name):
@@ -156,6 +161,9 @@ def _build(
             _collect(records, passages, None if base == "nothing" else old, remove, result, tell)
             if base == "nothing" and old is not None:
                 _compare(old, records, result)
+            content = _content_hash(old, records)
+            if confirm is not None and result.replaces and not content.known:
+                confirm(result)
             with contextlib.closing(KeptVectors(folder / "vectors.sqlite")) as kept:
                 dimension = _encode(records, kept, encoder, result, tell)
                 url = get_settings().chroma_url or ""
@@ -165,7 +173,7 @@ def _build(
                     created=made.isoformat(timespec="seconds"),
                     passages=records.count,
                     articles=records.articles(),
-                    corpus_hash=records.hash(),
+                    corpus_hash=content.hash,
                     encoder=encoder.id,
                     dimension=dimension,
                     tokenizer=SPARSE,
@@ -199,15 +207,16 @@ def _collect(
     # All that is given is read before the old passages are copied: it says which of them are replaced.
     if old is not None:
         fresh = list(given)
-        given = iter(fresh)
         with contextlib.closing(Records(old / "passages.sqlite")) as before:
-            _keep(before, records, {p.source or p.id for p in fresh}, set(remove), result)
+            given = _keep(before, records, fresh, set(remove), result)
     for batch in _batches(given, READ_BATCH):
         records.append(_filled(batch))
         tell("read", records.count, None)
     if not records.count:
         if remove:
-            raise InputError("this would remove every passage", hint="an index holds at least one; delete its folder")
+            raise InputError(
+                "this would remove every passage", hint="an index holds at least one; `hopgraph rm index` deletes it"
+            )
         raise InputError("no passages with a text were given", hint="see whether the files are the right ones")
 
 
@@ -235,24 +244,38 @@ class _Intake:
                 yield from parts
 
 
-def _keep(before: Records, records: Records, given: set[str], remove: set[str], result: Built) -> None:
-    unknown, replaced = set(remove), set()
+def _keep(
+    before: Records, records: Records, fresh: list[Passage], remove: set[str], result: Built
+) -> Iterator[Passage]:
+    """Copy what stays, and put what is given again into its old place; gives the passages that are new."""
+    groups: dict[str, list[Passage]] = {}
+    for passage in fresh:
+        groups.setdefault(passage.source or passage.id, []).append(passage)
+    given, unknown, replaced = set(groups), set(remove), set()
     for chunk in before.chunks():
-        stays = []
+        rows: list[Passage] = []
         for passage in chunk:
             names = {passage.id, passage.source or passage.id}
-            unknown -= names
-            if names & remove:
+            asked = names | {passage.file} if passage.file else names
+            unknown -= asked
+            if asked & remove:
                 result.removed += 1
-            elif names & given:
+            elif again := names & given:
                 replaced.add(passage.source or passage.id)
+                rows += [part for key in sorted(again) for part in groups.pop(key, [])]
             else:
-                stays.append(passage)
-        records.append(stays)
+                rows.append(passage)
+        records.append(_filled(rows))
     result.replaced = len(replaced)
     if unknown:
         listed = ", ".join(sorted(unknown)[:10])
-        raise StoreError(f"not in the index: {listed}", hint="`hopgraph search` shows ids; nothing was removed")
+        hint = "`hopgraph search` shows ids; nothing was removed"
+        if not before.has_files:
+            hint += (
+                ". This index was built by a version that did not keep which file a row came from: give the rows' ids"
+            )
+        raise StoreError(f"not in the index: {listed}", hint=hint)
+    return iter([passage for group in groups.values() for passage in group])
 
 
 def _compare(old: Path, records: Records, result: Built) -> None:
@@ -260,6 +283,25 @@ def _compare(old: Path, records: Records, result: Built) -> None:
     with contextlib.suppress(StoreError), contextlib.closing(Records(old / "passages.sqlite")) as before:
         stay = sum(len(records.named(ids)) for ids in before.ids())
         result.replaces, result.removed = before.count, before.count - stay
+
+
+class _ContentHash(NamedTuple):
+    hash: str
+    known: bool
+    """Whether the served version has the same content."""
+
+
+def _content_hash(old: Path | None, records: Records) -> _ContentHash:
+    """The hash of what has been collected; that of an index of an earlier version if it is still the same."""
+    before = ""
+    if old is not None:
+        with contextlib.suppress(StoreError):
+            before = Manifest.read(old).corpus_hash
+    # Runs that were started on an index of an earlier version have to find its hash again.
+    if before and not before.startswith(UNORDERED) and records.ordered_hash() == before:
+        return _ContentHash(before, known=True)
+    found = records.hash()
+    return _ContentHash(found, known=found == before)
 
 
 def _filled(passages: list[Passage]) -> list[Passage]:

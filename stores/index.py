@@ -17,7 +17,7 @@ from inference.embeddings import Encoder, get_encoder
 from inference.errors import EndpointError, InputError, StoreError
 from stores.dense import Dense
 from stores.fusion import fuse
-from stores.manifest import Manifest, check_encoder, current_version, index_folder, indexes_folder
+from stores.manifest import Manifest, check_encoder, current_version, index_again, index_folder, indexes_folder
 from stores.passages import Passage
 from stores.records import Records
 from stores.sparse import SPARSE, Sparse
@@ -70,7 +70,7 @@ class Index:
         if self._records.count != self.manifest.passages:
             raise StoreError(
                 f"{folder} holds {self._records.count} passages, its manifest says {self.manifest.passages}",
-                hint="run `hopgraph index FILE... --name NAME` again; vectors are kept",
+                hint=index_again(folder),
             )
 
     @property
@@ -219,9 +219,7 @@ def open_index(name: str) -> Index:
             if (lock := _lock(version)) is not None:
                 break
         else:
-            raise StoreError(
-                f"{version} is missing", hint="run `hopgraph index FILE... --name NAME` again; vectors are kept"
-            )
+            raise StoreError(f"{version} is missing", hint=index_again(folder))
         try:
             index = Index(version, lock, encoder)
         except Exception:
@@ -260,5 +258,5 @@ def _unknown(name: str, folder: Path) -> StoreError:
     known = list_indexes()
     return StoreError(
         f"no index named {name!r}; known: {', '.join(known) or 'none'}",
-        hint="make it with `hopgraph index FILE... --name NAME`",
+        hint=f"make it of your files or folders: `hopgraph index FILES --name {name}`",
     )

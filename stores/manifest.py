@@ -28,6 +28,7 @@ __all__ = [
     "check_encoder",
     "current_version",
     "file_sizes",
+    "index_again",
     "index_folder",
     "indexes_folder",
     "set_current",
@@ -49,7 +50,8 @@ class Manifest:
     articles: int
     """Passages before long ones were cut."""
     corpus_hash: str
-    """SHA-256 of all passages in order, sentences included."""
+    """Hash of all passages, sentences included (`Records.hash`). Indexes that an earlier version has built keep theirs,
+    which depends on the order of passages, for as long as passages and order stay the same."""
     encoder: str
     dimension: int
     tokenizer: str
@@ -124,7 +126,17 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
 
 
 def _damaged(path: Path, what: str) -> StoreError:
-    return StoreError(f"{path} {what}", hint="run `hopgraph index FILE... --name NAME` again; vectors are kept")
+    return StoreError(f"{path} {what}", hint=index_again(path))
+
+
+def index_again(path: Path) -> str:
+    """The hint for a damaged file or folder of an index, which the path names."""
+    inside = path.parts[len(indexes_folder().parts) :] if path.is_relative_to(indexes_folder()) else ()
+    name = inside[0] if inside else "NAME"
+    return (
+        f"index its files again, with `--name {name} --replace`: vectors are kept. If its passages can still be read, "
+        f"`hopgraph index --name {name} --rebuild` does it without the files"
+    )
 
 
 def indexes_folder() -> Path:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -27,6 +27,8 @@ class Passage:
     """Its sentences in order; authoritative when given, always filled in an index."""
     source: str = ""
     """Id of the article or document this passage was cut from; "" when it was not cut."""
+    file: str = field(default="", compare=False)
+    """File that it was read from, as it was named; "" where there is none. Not part of the content."""
 
 
 def content_id(title: str, text: str) -> str:

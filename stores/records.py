@@ -7,11 +7,13 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from inference.errors import StoreError
+from stores.manifest import index_again
 from stores.passages import Passage
 
 __all__ = ["Records", "searchable"]
@@ -19,10 +21,12 @@ __all__ = ["Records", "searchable"]
 _TABLE = """
 CREATE TABLE IF NOT EXISTS passages (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text TEXT NOT NULL, sentences TEXT NOT NULL,
-    source TEXT NOT NULL
+    source TEXT NOT NULL, file TEXT NOT NULL
 )
 """
 _COLUMNS = "id, title, text, sentences, source"
+UNORDERED = "set:"
+"""Content hashes that do not depend on the order of passages start with this; earlier ones have no such sign."""
 _QUESTION_MARKS = 500
 _CHUNK = 512
 
@@ -49,18 +53,24 @@ class Records:
             if writable:
                 self._db.execute(_TABLE)
             self.count = self._count()
+            columns = {str(row[1]) for row in self._db.execute("PRAGMA table_info(passages)")}
         except sqlite3.Error as error:
             raise self._damaged(error) from error
+        self.has_files = "file" in columns
+        """Whether it says which file each passage was read from; indexes of earlier versions do not."""
+        self._columns = f"{_COLUMNS}, {'file' if self.has_files else chr(39) * 2}"
 
     def _count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM passages").fetchone()[0])
 
     def append(self, passages: Iterable[Passage]) -> None:
         """Add passages behind the last row."""
-        values = [(p.id, p.title, p.text, json.dumps(p.sentences, ensure_ascii=False), p.source) for p in passages]
+        values = [
+            (p.id, p.title, p.text, json.dumps(p.sentences, ensure_ascii=False), p.source, p.file) for p in passages
+        ]
         rows = [(self.count + i, *value) for i, value in enumerate(values)]
         with self._db:
-            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         self.count += len(rows)
 
     def chunks(self) -> Iterator[list[Passage]]:
@@ -70,7 +80,7 @@ class Records:
 
     def at(self, rows: Sequence[int]) -> dict[int, Passage]:
         """Passages of rows that exist, in the order given."""
-        found = {int(row): _passage(values) for row, *values in self._select(f"row, {_COLUMNS}", "row", rows)}
+        found = {int(row): _passage(values) for row, *values in self._select(f"row, {self._columns}", "row", rows)}
         return {row: found[row] for row in rows}
 
     def heads(self, rows: Sequence[int]) -> dict[int, tuple[str, str]]:
@@ -79,7 +89,7 @@ class Records:
 
     def named(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Those of the ids that exist, by id."""
-        return {str(v[0]): _passage(v) for v in self._select(_COLUMNS, "id", ids)}
+        return {str(v[0]): _passage(v) for v in self._select(self._columns, "id", ids)}
 
     def sources(self, ids: Sequence[str]) -> set[str]:
         """Those of the ids that passages were cut from."""
@@ -111,11 +121,27 @@ class Records:
         return starts
 
     def hash(self) -> str:
-        """SHA-256 of all passages in row order."""
+        """Hash of the content: equal for the same passages in any order, but for the parts of one article.
+
+        The SHA-256 of the sorted SHA-256s of the passages; 32 bytes of memory a passage. Ids are unique, so no passage
+        is there twice. The parts of an article are numbered, for their order says where each sentence stands in it.
+        """
+        digests = bytearray()
+        article, part = "", 0
+        for passages in self.chunks():
+            for passage in passages:
+                part = part + 1 if passage.source and passage.source == article else 0
+                article = passage.source
+                digests += hashlib.sha256(_content([*_fields(passage), part])).digest()
+        ordered = np.sort(np.frombuffer(digests, "S32"))
+        return UNORDERED + hashlib.sha256(ordered.tobytes()).hexdigest()
+
+    def ordered_hash(self) -> str:
+        """Hash of the content as earlier versions made it: SHA-256 of all passages in row order."""
         digest = hashlib.sha256()
         for passages in self.chunks():
             for passage in passages:
-                digest.update(json.dumps(astuple(passage), ensure_ascii=False).encode())
+                digest.update(_content(_fields(passage)))
         return digest.hexdigest()
 
     def articles(self) -> int:
@@ -144,10 +170,19 @@ class Records:
     def _damaged(self, error: Exception) -> StoreError:
         return StoreError(
             f"{self._path} can't be read: {error}",
-            hint="run `hopgraph index FILE... --name NAME` again; vectors are kept",
+            hint=index_again(self._path),
         )
 
 
 def _passage(values: Sequence[object]) -> Passage:
-    identifier, title, text, sentences, source = map(str, values)
-    return Passage(identifier, title, text, tuple(json.loads(sentences)), source)
+    identifier, title, text, sentences, source, file = map(str, values)
+    return Passage(identifier, title, text, tuple(json.loads(sentences)), source, file)
+
+
+def _fields(passage: Passage) -> list[Any]:
+    """What the content of a passage is; the file that it came from is not part of it."""
+    return [passage.id, passage.title, passage.text, passage.sentences, passage.source]
+
+
+def _content(values: list[Any]) -> bytes:
+    return json.dumps(values, ensure_ascii=False).encode()

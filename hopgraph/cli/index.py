@@ -16,7 +16,9 @@ from hopgraph.cli.stopping import stoppable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stores.build import Built, Located, Progress
+    from hopgraph.cli.progress import Progress as Shown
+    from hopgraph.sources import Sources
+    from stores.build import Built, Progress
     from stores.index import Hit, Index
 
 __all__ = ["index", "search"]
@@ -25,13 +27,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JS
 SHOWN = 10
 """Places of duplicates and empty texts that are listed for people; `--json` has all."""
 PREVIEW = 300
-_JSON_LINES = (".jsonl", ".jsonl.gz")
 
 
 def index(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv.", show_default=False),
+        typer.Argument(
+            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv; or folders of them.", show_default=False
+        ),
     ] = None,
     name: Annotated[str, typer.Option("--name", "-n", help="Name of the index.", show_default=False)] = "",
     add: Annotated[
@@ -39,8 +42,11 @@ def index(
     ] = False,
     remove: Annotated[
         list[str] | None,
-        typer.Option("--remove", metavar="ID", help="Remove a passage or an article; may be repeated."),
+        typer.Option("--remove", metavar="ID|FILE", help="Remove a passage, an article or a file; may be repeated."),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace an index of other content without being asked.")
+    ] = False,
     rebuild: Annotated[
         bool,
         typer.Option("--rebuild", help="Build it anew from its own passages, after the encoder changed for example."),
@@ -49,30 +55,36 @@ def index(
 ) -> None:
     """Make passages searchable: the index is made anew of the files, or added to with --add.
 
-    A build that was cut off goes on when it is started again.
+    A build that was cut off goes on when it is started again. An index of other content is replaced after a yes at the
+    terminal, or with --replace.
     """
+    from hopgraph.sources import Sources, find_sources, read_sources
     from inference.errors import InputError
     from stores import build
 
+    usage = f"hopgraph index {' '.join(map(str, files or [])) or 'FILES'} --name {name or 'NAME'}"
     if not name:
-        raise InputError("--name is missing", hint="hopgraph index FILE... --name NAME")
+        raise InputError("--name is missing", hint=usage)
     if (bool(files) + bool(remove) + rebuild) != 1 or (add and not files):
-        raise InputError(
-            "give one of: files (with or without --add), --remove ID, --rebuild",
-            hint="hopgraph index FILE... --name NAME",
-        )
-    with stoppable("the same command goes on"), _progress() as progress:
+        raise InputError("give one of: files (with or without --add), --remove ID, --rebuild", hint=usage)
+    if replace and (add or not files):
+        raise InputError("--replace goes with files, and not with --add", hint=usage)
+    sources = find_sources(files or []) if files else Sources()
+    with stoppable("the same command goes on"), _telling() as (shown, tell):
         if rebuild:
-            built = build.rebuild_index(name, progress=progress)
+            built = build.rebuild_index(name, progress=tell)
         elif remove:
-            built = build.remove_from_index(name, remove, progress=progress)
+            built = build.remove_from_index(name, remove, progress=tell)
+        elif add:
+            built = build.add_to_index(name, read_sources(sources.files), progress=tell)
         else:
-            make = build.add_to_index if add else build.build_index
-            built = make(name, _read(files or []), progress=progress)
+            ask = None if replace else _replacing(name, shown)
+            built = build.build_index(name, read_sources(sources.files), progress=tell, confirm=ask)
     if as_json:
-        typer.echo(json.dumps(_summary(built), ensure_ascii=False))
+        found = {"files": len(sources.files), "skipped": dict(sources.skipped)}
+        typer.echo(json.dumps(_summary(built) | found, ensure_ascii=False))
     else:
-        _print_summary(built)
+        _print_summary(built, sources)
 
 
 def search(
@@ -101,61 +113,32 @@ def search(
         _print_hits(opened, hits)
 
 
-def _read(files: list[Path]) -> Iterator[Located]:
-    """All passages of the files; every file is looked at before the first is read."""
-    from inference.errors import InputError
-    from stores.build import Located
-    from stores.passages import read_numbered
-
-    for path in files:
-        if not path.exists():
-            raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder")
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder", hint=f"name its files, such as {path}/*.txt")
-    for path in files:
-        if path.name.lower().endswith(_JSON_LINES):
-            for line, passage in read_numbered(path):
-                yield Located(f"{path}, line {line}", passage)
-        else:
-            from stores.documents import load_documents
-
-            for number, passage in enumerate(load_documents(path, name=str(path)), start=1):
-                yield Located(f"{path}, passage {number}", passage)
-
-
 @contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on stderr: stage, passages, rate, time left. Nothing where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _telling() -> Iterator[tuple[Shown, Progress]]:
+    """Progress for the store, and the bars that it is shown with."""
+    from hopgraph.cli.progress import progress
 
     titles = {"read": "Reading", "encode": "Encoding", "store": "Storing"}
-    columns = (
-        TextColumn("{task.description:<9}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not Console(stderr=True).is_terminal) as bars:
-        tasks: dict[str, Any] = {}
+    with progress() as shown:
+        yield shown, lambda stage, done, total: shown.tell(titles[stage], done, total)
 
-        def tell(stage: Literal["read", "encode", "store"], done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(titles[stage], total=total, rate="")
-            speed = bars.tasks[tasks[stage]].speed
-            bars.update(tasks[stage], completed=done, total=total, rate=f"{speed:,.0f}/s" if speed else "")
 
-        yield tell
+def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
+    """Asks before an index of other content is replaced."""
+
+    def ask(built: Built) -> None:
+        from hopgraph.cli.confirming import confirm
+        from nodes.rendering import counted
+
+        there = f"index {name!r} has {counted(built.replaces, 'passage')}, {built.removed:,} of them not in these files"
+        with shown.paused():
+            confirm(
+                f"{there}. Replace it?",
+                refused=f"{there}; it was left as it is",
+                hint="`--replace` puts these files in its place, `--add` adds them to it",
+            )
+
+    return ask
 
 
 def _summary(built: Built) -> dict[str, Any]:
@@ -178,7 +161,7 @@ def _summary(built: Built) -> dict[str, Any]:
     }
 
 
-def _print_summary(built: Built) -> None:
+def _print_summary(built: Built, sources: Sources) -> None:
     from rich.console import Console
 
     from nodes.rendering import counted
@@ -193,6 +176,8 @@ def _print_summary(built: Built) -> None:
     console(
         f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} were known already"
     )
+    if sources.skipped:
+        console(f"  {sources}")
     if built.replaces:
         gone = f": {built.removed:,} removed (`--add` keeps what is there)" if built.removed else ""
         console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")

@@ -49,8 +49,10 @@ class Row:
         value = self.values.get(field)
         if value is None and empty:
             return ""
+        if value is None and field in self.columns:
+            raise self.wrong(field, "is empty")
         if value is None:
-            found = "" if field in self.columns else ", ".join(self.columns)
+            found = ", ".join(self.columns)
             raise self.wrong(field, "is missing", f"the columns are {found[:200]}" if found else "")
         text = _as_text(value)
         if text is None:

@@ -18,7 +18,7 @@ from hopgraph.run import make_context
 from inference.errors import InputError
 from inference.settings import get_settings
 from nodes.context import Context
-from prompts.loader import MAX_BYTES, load_prompt
+from prompts.loader import MAX_BYTES, check_names, load_prompt
 from stores.checkpoints import without_password
 
 __all__ = [
@@ -116,6 +116,7 @@ def overlays(method: str, folders: Sequence[Path], values: Mapping[str, Any]) ->
 def _texts(method: str, folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         raise InputError(f"--overlay: no such folder: {folder}")
+    check_names(folder)
     if (folder / f"{REPAIR}.md").exists():
         raise InputError(
             f"{folder / REPAIR}.md: the repair prompt can't be compared", hint="HOPGRAPH_PROMPTS replaces it for all"

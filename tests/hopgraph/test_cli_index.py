@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from hopgraph.cli import main
+from stores.index import open_index
 from tests.stores.conftest import encoder  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("encoder")
@@ -102,13 +103,83 @@ def test_an_index_that_is_made_anew_says_what_of_the_one_before_is_gone(hopgraph
     assert "replaces the index of 3 passages\n" in hopgraph("index", corpus, "--name", "x")[1]
     less = tmp_path / "less.jsonl"
     less.write_text('{"id":"a","text":"Rewritten about zebras."}')
-    code, out, _ = hopgraph("index", less, "--name", "x")
+    code, out, _ = hopgraph("index", less, "--name", "x", "--replace")
     assert code == 0
     assert "replaces the index of 3 passages: 2 removed (`--add` keeps what is there)" in out
-    summary = json.loads(hopgraph("index", corpus, "--name", "x", "--json")[1])
+    summary = json.loads(hopgraph("index", corpus, "--name", "x", "--json", "--replace")[1])
     assert (summary["replaces"], summary["removed"]) == (1, 0)
     _, text, _ = hopgraph("index", "--help")
     assert "made anew of the files, or added to with --add" in " ".join(text.split())
+
+
+def test_an_index_of_other_content_is_replaced_only_when_that_is_asked_for(hopgraph, corpus, tmp_path):
+    hopgraph("index", corpus, "--name", "x")
+    before = open_index("x").hash
+    less = tmp_path / "less.jsonl"
+    less.write_text('{"id":"a","text":"Rewritten about zebras."}')
+    code, out, err = hopgraph("index", less, "--name", "x")
+    assert (code, out) == (2, "")
+    assert "index 'x' has 3 passages, 2 of them not in these files; it was left as it is" in err
+    assert "`--replace`" in err
+    assert "`--add`" in err
+    assert open_index("x").hash == before
+    assert hopgraph("index", corpus, "--name", "x")[0] == 0  # the same content
+    assert hopgraph("index", less, "--name", "x", "--replace")[0] == 0
+    assert len(open_index("x")) == 1
+
+
+@pytest.mark.parametrize(("answer", "left"), [(True, 1), (False, 3)])
+def test_at_a_terminal_a_person_is_asked_before_an_index_is_replaced(
+    hopgraph, corpus, tmp_path, monkeypatch, answer, left
+):
+    hopgraph("index", corpus, "--name", "x")
+    less = tmp_path / "less.jsonl"
+    less.write_text('{"id":"a","text":"Rewritten about zebras."}')
+    asked = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda question, err: (asked.append(question), answer)[1])
+    assert hopgraph("index", less, "--name", "x")[0] == (0 if answer else 2)
+    assert asked == ["index 'x' has 3 passages, 2 of them not in these files. Replace it?"]
+    assert len(open_index("x")) == left
+
+
+def test_a_folder_is_indexed_with_all_below_it_that_can_be_read(hopgraph, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in (
+        "docs/b.txt",
+        "docs/deep/er/a.md",
+        "docs/.git/notes.md",
+        "docs/.hidden.md",
+        "docs/p.png",
+        "docs/q.png",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"What {path} says about zebras.")
+    (tmp_path / "docs" / "none.txt").write_text("")
+    (tmp_path / "docs" / "deep" / "loop").symlink_to(tmp_path / "docs")
+    code, out, _ = hopgraph("index", "docs", "--name", "x")
+    assert code == 0
+    assert "read 2 files, skipped 6 (2 hidden, 2 .png, 1 link to a folder, 1 empty)" in out
+    ids = [hit["id"] for hit in json.loads(hopgraph("search", "zebras", "--index", "x", "--json")[1])["hits"]]
+    assert sorted(found.partition("#")[0] for found in ids) == ["docs/b.txt", "docs/deep/er/a.md"]
+    summary = json.loads(hopgraph("index", "docs", "docs/b.txt", "--name", "x", "--json")[1])
+    assert (summary["files"], summary["skipped"][".png"]) == (2, 2)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_all_rows_of_a_file_are_removed_by_its_name(hopgraph, corpus, tmp_path, kind):
+    rows = tmp_path / f"rows.{kind}"
+    csv = "id,title,text\nr1,T,First row.\nr2,T,Second row.\n"
+    jsonl = '{"id":"r1","text":"First row."}\n{"id":"r2","text":"Second row."}\n'
+    rows.write_text(csv if kind == "csv" else jsonl)
+    hopgraph("index", corpus, rows, "--name", "x")
+    assert len(open_index("x")) == 5
+    hopgraph("index", "--name", "x", "--rebuild")  # which file a row came from is kept
+    code, _, _ = hopgraph("index", "--name", "x", "--remove", rows)
+    assert code == 0
+    assert {"r1", "r2"} & {p.id for chunk in open_index("x").passages() for p in chunk} == set()
+    assert len(open_index("x")) == 3
 
 
 def test_documents_of_several_kinds_are_indexed_together(hopgraph, corpus, tmp_path):
@@ -125,7 +196,7 @@ def test_wrong_input_leaves_nothing_of_a_new_index(hopgraph, tmp_path, home, nam
     (tmp_path / "bad.jsonl").write_text('{"text":"fine"}\n{oops')
     (tmp_path / "notes.xyz").write_text("fine")
     assert hopgraph("index", tmp_path / name, "--name", "x")[0] == 2
-    assert list((home / "indexes").iterdir()) == []
+    assert list((home / "indexes").glob("*")) == []
     assert "no index named 'x'" in hopgraph("search", "q", "--index", "x")[2]
 
 
@@ -133,7 +204,12 @@ def test_wrong_input_leaves_nothing_of_a_new_index(hopgraph, tmp_path, home, nam
     ("arguments", "says"),
     [
         (["index", "FOLDER/none.jsonl", "--name", "x"], "none.jsonl: no such file"),
-        (["index", "FOLDER", "--name", "x"], "is a folder"),
+        (
+            ["index", "FOLDER/nothing", "--name", "x"],
+            "nothing: no file in this folder can be read; read 0 files, skipped",
+        ),
+        (["index", "FOLDER/bad.jsonl", "--name", "x", "--add", "--replace"], "--replace goes with files"),
+        (["index", "FOLDER/bad.jsonl"], "index FOLDER/bad.jsonl --name NAME"),
         (["index", "FOLDER/bad.jsonl", "--name", "x"], "bad.jsonl, line 2: not JSON"),
         (["index", "FOLDER/empty.jsonl", "--name", "x"], "no passages"),
         (["index", "FOLDER/bad.jsonl"], "--name is missing"),
@@ -150,7 +226,9 @@ def test_wrong_input_leaves_nothing_of_a_new_index(hopgraph, tmp_path, home, nam
 def test_wrong_input_is_a_message_and_no_traceback(hopgraph, tmp_path, arguments, says):
     (tmp_path / "bad.jsonl").write_text('{"text":"fine"}\n{oops')
     (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing" / "picture.png").write_text("fine")
     code, out, err = hopgraph(*[argument.replace("FOLDER", str(tmp_path)) for argument in arguments])
     assert (code, out) == (2, "")
-    assert says in err
+    assert says.replace("FOLDER", str(tmp_path)) in err
     assert "Traceback" not in err

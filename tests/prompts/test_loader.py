@@ -423,16 +423,35 @@ def test_equal_texts_have_equal_hashes_wherever_they_come_from(overlay):
 # Checking an overlay
 
 
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("tset/good.md", "test/good"), ("test/godo.md", "test/good"), ("good.md", "test/good")]
+)
+def test_a_mistyped_name_in_the_overlay_is_an_error_with_the_nearest_name(overlay, wrong, near):
+    assert load_prompt("test/good").origin.endswith("good.md")
+    (overlay / wrong).parent.mkdir(exist_ok=True)
+    (overlay / wrong).write_text("{{question}} {{evidence}}", encoding="utf-8")
+    with pytest.raises(InputError, match=f"{wrong}: no prompt named") as error:
+        load_prompt("test/good")
+    assert f"did you mean {near!r}?" in error.value.hint
+    (overlay / wrong).rename(overlay / "test" / "good.md")  # a running process takes the correction up
+    assert load_prompt("test/good").origin == str(overlay / "test" / "good.md")
+
+
+def test_what_is_no_prompt_in_an_overlay_is_ignored(overlay):
+    for name in ("README.md", "test/readme.md", "test/notes.txt", ".git.md"):
+        (overlay / name).write_text("hello", encoding="utf-8")
+    assert not Path(load_prompt("test/good").origin).is_relative_to(overlay)
+
+
 def test_every_file_of_an_overlay_is_checked(overlay):
     (overlay / "test" / "good.md").write_text("{{question}} {{evidence}}", encoding="utf-8")
     (overlay / "test" / "godo.md").write_text("{{question}} {{evidence}}", encoding="utf-8")
     (overlay / "test" / "notes.txt").write_text("not a prompt", encoding="utf-8")
     (overlay / "README.md").write_text("hello", encoding="utf-8")
-    (overlay / "test" / "dir.md").mkdir()
     rows = {path.name: problem for path, problem in check_overlay(overlay)}
     assert rows["good.md"] is None
     assert rows["godo.md"] == "no prompt named 'test/godo'"
-    assert rows["README.md"] == "no prompt named 'README'"
+    assert "README.md" not in rows
     assert "notes.txt" not in rows
 
 

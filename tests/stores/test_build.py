@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import sqlite3
@@ -19,6 +20,7 @@ from stores.build import BATCH, Located, add_to_index, build_index, rebuild_inde
 from stores.index import list_indexes, open_index
 from stores.manifest import current_version, index_folder
 from stores.passages import Passage
+from stores.records import Records
 from tests.stores.hashing_encoder import HashingEncoder
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +126,58 @@ def test_passages_are_added_and_replaced(encoder):
     index = open_index("x")
     assert index.search("zebras", 1)[0].id == "p3"
     assert {hit.id for hit in index.search("topic3", 12, "sparse")} == {"p10"}
+
+
+def test_adding_what_is_there_changes_nothing(encoder):
+    article = Passage("art", "A", " ".join(f"Word{i} stands in this sentence here." for i in range(120)))
+    built = build_index("x", [*passages(5), article, *passages(5, start=5)])
+    before = [passage.id for chunk in open_index("x").passages() for passage in chunk]
+    again = add_to_index("x", [article, *passages(3, start=4)])
+    assert (again.replaced, again.encoded) == (4, 0)
+    assert again.manifest.hash == built.manifest.hash
+    assert [passage.id for chunk in open_index("x").passages() for passage in chunk] == before
+
+
+def test_the_hash_does_not_depend_on_the_order_of_passages_but_on_that_within_an_article(encoder):
+    parts = [Passage(f"doc#{i}", "T", f"Part {i}.", (f"Part {i}.",), "doc") for i in range(3)]
+    hashes = [
+        build_index("x", given).manifest.hash
+        for given in (
+            [*passages(600), *parts],
+            [*parts, *reversed(passages(600))],
+            [*passages(600), *reversed(parts)],
+            passages(600),
+        )
+    ]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
+
+
+def of_an_earlier_version(name: str) -> None:
+    """Leave an index as it was built before rows knew their file and the hash was of the content alone."""
+    version = current_version(index_folder(name))
+    with closing(sqlite3.connect(version / "passages.sqlite")) as database, database:
+        database.execute("ALTER TABLE passages DROP COLUMN file")
+    with closing(Records(version / "passages.sqlite")) as records:
+        ordered = records.ordered_hash()
+    about = json.loads((version / "manifest.json").read_text())
+    files = {name: (version / name).stat().st_size for name in about["files"]}
+    (version / "manifest.json").write_text(json.dumps(about | {"corpus_hash": ordered, "files": files}))
+
+
+def test_an_index_of_an_earlier_version_keeps_its_hash_until_it_changes(encoder):
+    build_index("x", passages(10))
+    of_an_earlier_version("x")
+    before = open_index("x").hash
+    assert open_index("x").search("topic3", 1, "sparse")[0].id == "p3"
+    assert add_to_index("x", passages(3)).manifest.hash == before
+    of_an_earlier_version("x")
+    with pytest.raises(StoreError, match=r"not in the index: rows\.csv") as error:
+        remove_from_index("x", ["rows.csv"])
+    assert "did not keep which file a row came from" in error.value.hint
+    changed = add_to_index("x", passages(11)).manifest
+    assert changed.hash != before
+    assert build_index("y", passages(11)).manifest.hash == changed.hash
 
 
 def test_a_changed_article_takes_the_place_of_all_its_parts(encoder):

@@ -289,7 +289,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(file, content, name, d
     ("content", "name", "message", "hint"),
     [
         ("frage,antwort\nWer?,Er\n", "f.csv", "line 2: field 'question' is missing", "the columns are frage, antwort"),
-        ("question,answers\n,Er\n", "f.csv", "line 2: field 'question' is missing", "README.md says"),
+        ("question,answers\n,Er\n", "f.csv", "line 2: field 'question' is empty", "README.md says"),
         ("question;answers\nWho, and when?;Er\n", "f.csv", "line 1: a single column 'question;answers'", "with commas"),
         ("question\tanswers\nWho?\tEr\n", "f.csv", "line 1: a single column", "with commas"),
         ("question,answers\nWho?,Er\n", "f.tsv", "line 1: a single column 'question,answers'", "with tabs"),

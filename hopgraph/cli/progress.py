@@ -1,0 +1,120 @@
+"""Progress of long commands on stderr: bars on a terminal, a plain line every ten seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+__all__ = ["Progress", "progress", "progress_line"]
+
+EVERY = 10.0
+"""Seconds between two lines where stderr is no terminal."""
+
+
+@dataclass
+class _Stage:
+    started: float
+    first: int
+    """How many were done when it was first heard of."""
+    told: float
+    task: TaskID | None = None
+
+
+class Progress:
+    """Stages of a command, each with its own count.
+
+    Args:
+        bars: rich's bars, or None where stderr is no terminal.
+    """
+
+    def __init__(self, bars: Bars | None) -> None:
+        self._bars = bars
+        self._stages: dict[str, _Stage] = {}
+
+    def tell(self, title: str, done: int, total: int | None, note: str = "") -> None:
+        """Say how far a stage is.
+
+        Args:
+            title: The stage, such as `Encoding`.
+            done: How many are done.
+            total: Of how many; None while that is not known.
+            note: Further figures, such as tokens used.
+        """
+        now = time.monotonic()
+        stage = self._stages.get(title)
+        if stage is None:
+            stage = self._stages[title] = _Stage(now, done, now)
+            if self._bars is not None:
+                stage.task = self._bars.add_task(title, total=total, note="")
+        rate = (done - stage.first) / (now - stage.started) if now > stage.started else 0.0
+        if self._bars is not None and stage.task is not None:
+            shown = "  ".join(filter(None, [_rate(rate), note]))
+            self._bars.update(stage.task, completed=done, total=total, note=shown)
+        elif self._bars is None and now - stage.told >= EVERY:
+            stage.told = now
+            print(progress_line(title, done, total, rate, note), file=sys.stderr, flush=True)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Take the bars off the terminal while a question is put there."""
+        if self._bars is None:
+            yield
+            return
+        self._bars.stop()
+        try:
+            yield
+        finally:
+            self._bars.start()
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Progress as long as the context lasts."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Progress(None)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=console) as bars:
+        yield Progress(bars)
+
+
+def progress_line(title: str, done: int, total: int | None, rate: float, note: str = "") -> str:
+    """One line: count, total, rate a second, time left."""
+    parts = [f"{title}: {done:,}" + (f" of {total:,}" if total is not None else "")]
+    if rate > 0:
+        parts.append(_rate(rate))
+        if total is not None:
+            parts.append(f"{_duration((total - done) / rate)} left")
+    return ", ".join([*parts, *([note] if note else [])])
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate else ""
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
