@@ -130,7 +130,7 @@ def _hop(hop: Hop, context: Context) -> dict[str, Any]:
             for ref in hop["retrieved"]
         ],
         "flagged": hop["flagged"],
-        "ending": "" if ending is None else f"enough? {ending:.2f} {'≥' if ending >= (limit or 0) else '<'} {limit:g}",
+        "ending": "" if ending is None else f"enough? {ending:.3f} {'≥' if ending >= (limit or 0) else '<'} {limit:g}",
         "ended": hop["ended"],
     }
 

@@ -194,7 +194,7 @@ def test_hanrag_s_route_and_chain_are_drawn(model, tmp_path):
     assert '<b class="route">complex</b>' in chain
     assert chain.count("<li>") == 2
     assert '<span class="left">Noise 0.10</span>' in chain
-    assert "enough? 0.90 ≥ 0.5, the chain ends" in chain
+    assert "enough? 0.900 ≥ 0.5, the chain ends" in chain
 
 
 def test_compactrag_s_sub_questions_are_drawn_with_their_pairs(model, home, tmp_path):
