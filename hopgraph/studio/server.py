@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,24 +105,35 @@ def main() -> int:
 
 def _welcome(plan: Plan) -> None:
     """When the server is up: what it needs to know, and what a person does."""
-    import httpx
-    from langgraph_sdk import get_sync_client
-
-    address = f"http://{HOST}:{plan.port}"
     deadline = time.monotonic() + _STARTING
-    while True:
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{address}/ok", timeout=5, trust_env=False).is_success:
-                break
+    while not _is_up(plan.port):
         if time.monotonic() > deadline:
             typer.echo(f"hopgraph: the server has not started in {_STARTING:.0f} seconds", err=True)
             os._exit(1)
         time.sleep(0.1)
-    client = get_sync_client(url=address, api_key=None)
+    from langgraph_sdk import get_sync_client
+
+    address = f"http://{HOST}:{plan.port}"
     try:
+        client = get_sync_client(url=address, api_key=None)
         typer.echo(_introduce(client, plan, address))
     except Exception as error:
         typer.echo(f"hopgraph: the server is up, but did not take its threads and assistants: {error}", err=True)
+
+
+def _is_up(port: int) -> bool:
+    """Whether the server answers. Without TLS: while it starts, truststore replaces `ssl.SSLContext`.
+
+    A context that is made in that moment recurses without end.
+    """
+    connection = HTTPConnection(HOST, port, timeout=5)
+    try:
+        connection.request("GET", "/ok")
+        return connection.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:

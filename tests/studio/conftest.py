@@ -23,7 +23,7 @@ from tests.scripted import Script, ScriptedModel, plausible
 
 ROOT = Path(__file__).parents[2]
 HOME = os.environ.get("HOPGRAPH_HOME")
-"""Before the tests' own settings: packages that are there are not fetched again."""
+"""Before the tests' own settings: packages and weights that are there are not fetched again."""
 QUESTION = "Where was the director of the film Zorba's Night born?"
 
 
@@ -85,6 +85,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "studio").mkdir()
     for packages in Path(HOME or "/nowhere").glob("studio/packages-*"):
         (home / "studio" / packages.name).symlink_to(packages)
+    if (weights := Path(HOME or "/nowhere") / "weights").is_dir():
+        (home / "weights").symlink_to(weights)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPGRAPH_HOME", str(home))
         get_settings.cache_clear()

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from uuid import UUID
 
 import pytest
 
@@ -20,6 +19,7 @@ from stores.checkpoints import only_here, open_checkpoints
 from tests.collector import Collector
 from tests.graphs import test_parrag
 from tests.scripted import ScriptedModel, plausible
+from tests.studio import client
 from tests.studio.conftest import QUESTION, ROOT, start_studio
 
 pytestmark = pytest.mark.slow
@@ -209,9 +209,6 @@ def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flig
         thread = first.client.threads.create(graph_id="prism")["thread_id"]
         run = first.client.runs.create(thread, "prism", input={"question": QUESTION}, context=HERE)
         assert reached.wait(60)
-        noted = state_folder(house, str(place)) / ".langgraph_api" / ".langgraph_ops.pckl"
-        key = UUID(run["run_id"]).int.to_bytes(16, "little")  # as pickle writes it; the server does every 10 seconds
-        wait_for(lambda: noted.exists() and key in noted.read_bytes())
         first.kill()
         go_on.set()
         second = start_studio(house, model, checkpoints=place)
@@ -226,6 +223,85 @@ def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flig
             assert ".selector." in repeated.pop()
         finally:
             second.kill()
+
+
+def test_a_thread_goes_from_a_killed_server_to_a_command_and_back(here, house, tmp_path, monkeypatch):
+    place = str(tmp_path / "checkpoints.sqlite")
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(request):
+        if request.node == "selector" and not go_on.is_set():
+            reached.set()
+            go_on.wait(90)
+        return plausible(request)
+
+    async def resumed():
+        async with open_checkpoints(place) as saver:
+            return await resume(thread, saver)
+
+    async def shown():
+        async with open_checkpoints(place) as saver:
+            return await read_thread(thread, saver)
+
+    with ScriptedModel(slow).running() as model:
+        first = start_studio(house, model, checkpoints=place)
+        thread = client.new_thread(first.url, "prism")
+        client.start(first.url, "prism", thread, {"question": QUESTION}, context=HERE)
+        assert reached.wait(60)
+        first.kill()
+        go_on.set()
+        monkeypatch.setenv("HOPGRAPH_LLM_URL", model.url)
+        get_settings.cache_clear()
+        assert asyncio.run(resumed())["status"] == "answered"
+        calls = len(model.requests)
+        assert (asyncio.run(shown()).method, asyncio.run(resumed())["status"]) == ("prism", "answered")
+        (state_folder(house.resolve(), place) / ".langgraph_api" / ".langgraph_ops.pckl").unlink()
+        second = start_studio(house, model, checkpoints=place)  # knows the thread by its checkpoints alone
+        try:
+            assert [row["thread_id"] for row in second.client.threads.search()] == [thread]
+            assert client.state(second.url, thread)["values"]["status"] == "answered"
+            assert client.fork(second.url, "prism", thread, context=HERE)["status"] == "answered"
+            client.edit(second.url, thread, {"question": "Who directed it?"})
+        finally:
+            second.kill()
+        found = asyncio.run(shown())
+        assert (found.method, found.question, found.context.top_k) == ("prism", "Who directed it?", 2)
+        assert asyncio.run(resumed())["status"] == "answered"
+        assert [request.node for request in model.requests[:calls]].count("analyzer") == 1
+
+
+def test_a_run_that_a_command_ended_is_not_run_again_by_the_next_server(here, house, tmp_path, monkeypatch):
+    place = str(tmp_path / "checkpoints.sqlite")
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(request):
+        if not go_on.is_set():
+            reached.set()
+            go_on.wait(90)
+        return plausible(request)
+
+    async def resumed():
+        async with open_checkpoints(place) as saver:
+            return await resume(thread, saver)
+
+    with ScriptedModel(slow).running() as model:
+        first = start_studio(house, model, checkpoints=place)
+        thread = client.new_thread(first.url, "prism")
+        run = client.start(first.url, "prism", thread, {"question": QUESTION}, context=HERE)
+        assert reached.wait(60)
+        first.kill()
+        go_on.set()
+        monkeypatch.setenv("HOPGRAPH_LLM_URL", model.url)
+        get_settings.cache_clear()
+        assert asyncio.run(resumed())["status"] == "answered"
+        calls = len(model.requests)
+        second = start_studio(house, model, checkpoints=place)
+        try:
+            assert client.wait(second.url, thread, run) == "success"
+            assert client.state(second.url, thread)["values"]["status"] == "answered"
+        finally:
+            second.kill()
+        assert len(model.requests) == calls
 
 
 def test_a_second_server_on_the_same_threads_is_refused(studio, house):
