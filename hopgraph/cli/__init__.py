@@ -13,6 +13,7 @@ from hopgraph.cli.doctor import doctor
 from hopgraph.cli.eval import evaluate
 from hopgraph.cli.graph import graph
 from hopgraph.cli.index import index, search
+from hopgraph.cli.listing import lists, rm
 from hopgraph.cli.prompts import prompts
 from hopgraph.cli.read import read
 from hopgraph.cli.report import report
@@ -56,6 +57,8 @@ for command in (index, read, search, ask, resume, trace, report, studio, serve, 
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(prompts, name="prompts")
+app.add_typer(lists, name="list")
+app.add_typer(rm, name="rm")
 
 
 def main() -> None:
