@@ -13,8 +13,8 @@ from langgraph.types import Command, StateSnapshot
 
 from hopgraph.background import iterate, run
 from hopgraph.checkpoints import asynchronous
+from hopgraph.contexts import checked
 from hopgraph.drawing import mermaid
-from hopgraph.methods import make_context
 from inference.errors import InputError
 from nodes.context import Context
 
@@ -87,8 +87,8 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Given, config: RunnableConfig | None = None, *, context: Settings = None, **options: Any
     ) -> AsyncIterator[Any]:
         """As `stream`, for `async for`."""
-        checked = await self._checked(input, config, context)
-        async with aclosing(cast("Any", super().astream(input, config, context=checked, **options))) as chunks:
+        settings = await self._settings(input, config, context)
+        async with aclosing(cast("Any", super().astream(input, config, context=settings, **options))) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -138,16 +138,16 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def _resolve_checkpointer(self, config: RunnableConfig) -> Any:
         return asynchronous(super()._resolve_checkpointer(config))
 
-    async def _checked(self, given: Given, config: RunnableConfig | None, context: object) -> Context | None:
+    async def _settings(self, given: Given, config: RunnableConfig | None, context: object) -> Context | None:
         """The settings of a call; None: those of the graph around this one.
 
         LangGraph would leave a context that is not given at None, and report a wrong one in pydantic's words.
         """
         around = self._configured(config).get(_RUNTIME)
-        if context is None and isinstance(getattr(around, "context", None), self.context_schema or Context):
+        if context is None and isinstance(getattr(around, "context", None), self._settings_class):
             return None
         if isinstance(context, Context):
-            if not isinstance(context, self.context_schema or Context):
+            if not isinstance(context, self._settings_class):
                 raise InputError(f"context: {type(context).__name__} is not for {self.method}")
             if not self.settings:
                 return context
@@ -158,7 +158,11 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
             )
         goes_on = around is None and (given is None or isinstance(given, Command))
         begun = await self._begun_with(config) if goes_on else {}
-        return make_context(self.method, {**self.settings, **begun, **(context or {})})
+        return checked(self._settings_class, {**self.settings, **begun, **(context or {})})
+
+    @property
+    def _settings_class(self) -> type[Context]:
+        return cast("type[Context]", self.context_schema)
 
     async def _begun_with(self, config: RunnableConfig | None) -> Mapping[str, Any]:
         """The settings that a thread was started with, where there are checkpoints."""

@@ -108,20 +108,9 @@ def make_context(method: str, values: Mapping[str, Any]) -> Context:
     Raises:
         InputError: A field is unknown, of the wrong type or out of bounds; the message names it.
     """
-    from pydantic import ValidationError
+    from hopgraph.contexts import checked
 
-    from inference.errors import InputError, did_you_mean
-
-    cls = context_class(method)
-    try:
-        return cls.model_validate(dict(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "context"
-        if first["type"] != "extra_forbidden":
-            raise InputError(f"{name}: {first['msg']}") from None
-        hint = f"{did_you_mean(name, cls.model_fields)}settings of {method}: {', '.join(cls.model_fields)}"
-        raise InputError(f"{name}: no such setting", hint=hint) from None
+    return checked(context_class(method), values)
 
 
 @lru_cache
