@@ -15,9 +15,9 @@ from inference.adaptive import OPENING, AdaptiveLimit
 from inference.chat import Message, Reply, Schema, cache_key, name_of, pack_reply, read_reply, unpack_reply
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong
 from inference.http import Connections, Refusal, may_pass, root_cause, seconds_to_wait
+from inference.limiter import Limiter, current_priority
 from inference.patience import out_of_patience
 from inference.settings import Role, Settings, get_settings
-from inference.limiter import Limiter, current_priority
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
@@ -482,7 +482,7 @@ class Endpoint:
 
 def _is_overload(error: Exception) -> bool:
     """Whether a server had too much to do for a request, and may take it later."""
-    return isinstance(error, TimeoutError) or isinstance(error, Refusal) and error.status in _OVERLOADED
+    return isinstance(error, TimeoutError) or (isinstance(error, Refusal) and error.status in _OVERLOADED)
 
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}

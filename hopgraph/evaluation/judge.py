@@ -6,7 +6,6 @@ run's results, by a model that may be another than the one that answered; its co
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal

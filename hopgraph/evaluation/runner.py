@@ -22,8 +22,8 @@ from hopgraph.run import ask, failed, resume, thread_of
 from hopgraph.workers import run_workers
 from inference.endpoint import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
-from inference.settings import get_settings
 from inference.limiter import on_waiting, priority
+from inference.settings import get_settings
 from nodes.search import search_threads
 from nodes.state import RunError
 

@@ -18,8 +18,8 @@ import inference.endpoint
 from inference.chat import Message, Reply, Schema
 from inference.endpoint import Endpoint, ResponseCache, get_endpoint
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, StoreError
-from inference.settings import Settings, get_settings
 from inference.limiter import priority
+from inference.settings import Settings, get_settings
 from stores.responses import open_responses
 from tests.inference.conftest import ASK, KEY, NOTHING_LISTENS, ask, endpoint, failure, in_turn
 from tests.scripted import MODEL, Completion, Raw, Request, ScriptedModel

@@ -26,8 +26,8 @@ from inference.chat import Message, Schema
 from inference.embeddings import built_in_encoder, get_encoder
 from inference.endpoint import Endpoint
 from inference.errors import EndpointError, PromptTooLong
-from inference.settings import Settings, get_settings
 from inference.limiter import priority
+from inference.settings import Settings, get_settings
 from inference.structured import field_logprobs, field_span, parse_output
 from stores.checkpoints import open_checkpoints
 

@@ -29,9 +29,9 @@ from pydantic import BaseModel, Field
 
 from hopgraph.training.hop_data import dev_questions, normalised, rows_of, text_of
 from hopgraph.training.revelator.examples import content_words
+from inference.adaptive import OPENING
 from inference.chat import Schema
 from inference.endpoint import Endpoint
-from inference.adaptive import OPENING
 from inference.errors import HopgraphError, InputError
 from inference.structured import BadOutput, parse_output
 from nodes.generator import Answer
