@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from inference.endpoint import limiters
+from inference.limiter import Limiter
 
 __all__ = ["run_workers"]
 
@@ -22,7 +23,7 @@ async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], boo
         BaseExceptionGroup: What `one` raised; the others are cancelled then.
     """
     changed = asyncio.Event()
-    watched = set()
+    watched: set[Limiter] = set()
     working = 0
 
     async def work() -> None:

@@ -195,11 +195,11 @@ class AdaptiveLimit(FixedLimit):
             return
         self.informed, self._mistrusted = True, 0
         spare = 1 + running // 4
-        if waiting > spare:
+        if waiting > 1.5 * spare:
             share = self.in_flight / (running + waiting)
             self._phase = "hold"
             self._set(min(self.limit, max(1, round(self.in_flight - (waiting - spare) * share))))
-        elif waiting < spare and self.in_flight >= 0.9 * self.limit:
+        elif waiting <= spare and self.in_flight >= 0.9 * self.limit:
             # Clients that all add as much, and cut by their share, come to have equal shares.
             more = running // 32 if self._phase == "hold" else self.limit
             self._set(int(min(MAX_LIMIT, self.limit + max(1, more))))

@@ -518,7 +518,7 @@ class Endpoint:
             401: f"set {self.prefix}_API_KEY",
             403: f"set {self.prefix}_API_KEY",
             404: f"check {self.prefix}_URL (it usually ends in /v1) and {self.prefix}_MODEL",
-            429: "the server is rate-limited: lower HOPGRAPH_LLM_CONCURRENCY",
+            429: "the server is rate-limited: set a lower HOPGRAPH_LLM_CONCURRENCY",
         }
         return hints.get(status, "see the server's log")
 

@@ -131,8 +131,7 @@ class Limiter:
 
     def _tick(self) -> None:
         """What time brings: the opening, the end of a pause, the server's figures."""
-        assert self.adaptive is not None
-        if not self._held and not self._waiting:
+        if self.adaptive is None or not (self._held or self._waiting):
             self._ticking = False
             return
         if self.wants_news is not None:

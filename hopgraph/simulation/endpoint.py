@@ -66,6 +66,8 @@ class Endpoint:
         name: The model's name.
         latency: Seconds that a completion takes: each, or by its request.
         slots: Completions made at a time; the others wait. None: as many as come.
+        tells: Say how many run and wait, as vLLM does in /metrics.
+        most: Refuse (429, `Retry-After: 1`) what comes beyond so many in flight.
     """
 
     def __init__(
@@ -75,10 +77,14 @@ class Endpoint:
         *,
         latency: float | Callable[[Request], float] = 0.0,
         slots: int | None = None,
+        tells: bool = False,
+        most: int | None = None,
     ) -> None:
         self.requests: list[str] = []
         """Ids of the requests for completions, in the order in which they came."""
         self.name = name
+        self.in_flight = self.refused = 0
+        self._tells, self._most, self._places, self._counting = tells, most, slots, threading.Lock()
         self._model = model
         self._latency = latency if callable(latency) else lambda request: latency
         self._slots = threading.Semaphore(slots) if slots else None
@@ -94,10 +100,12 @@ class Endpoint:
 
             def do_GET(self) -> None:
                 """The list of models."""
-                known = self.path == "/v1/models"
-                self._send(200, {"object": "list", "data": [{"id": outer.name, "object": "model"}]}) if known else (
+                if self.path == "/v1/models":
+                    self._send(200, {"object": "list", "data": [outer.about]})
+                elif self.path == "/metrics" and outer.metrics:
+                    self._send(200, outer.metrics)
+                else:
                     self._send(404, {})
-                )
 
             def do_POST(self) -> None:
                 """A completion."""
@@ -105,16 +113,25 @@ class Endpoint:
                 if self.path != "/v1/chat/completions":
                     self._send(404, {})
                     return
+                if not outer.enter():
+                    self._send(429, {"error": {"message": "too many requests in flight"}}, {"retry-after": "1"})
+                    return
                 try:
                     self._send(200, outer.complete(Request(self.headers.get("x-request-id", ""), body)))
                 except (BrokenPipeError, ConnectionResetError):
                     return
                 except Exception as error:
                     self._send(400, {"error": {"message": f"simulation: {error!r}"}})
+                finally:
+                    outer.leave()
 
-            def _send(self, status: int, body: Mapping[str, Any]) -> None:
-                data = json.dumps(body).encode()
+            def _send(
+                self, status: int, body: Mapping[str, Any] | str, headers: Mapping[str, str] | None = None
+            ) -> None:
+                data = (body if isinstance(body, str) else json.dumps(body)).encode()
                 self.send_response(status)
+                for name, value in (headers or {}).items():
+                    self.send_header(name, value)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
@@ -122,6 +139,34 @@ class Endpoint:
 
         self._server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the list of models says of the model."""
+        vllm = {"owned_by": "vllm", "max_model_len": 32_768} if self._tells else {}
+        return {"id": self.name, "object": "model", **vllm}
+
+    @property
+    def metrics(self) -> str:
+        """How many requests run and wait, as vLLM says it; "" if that is not to be known."""
+        if not self._tells:
+            return ""
+        running = min(self.in_flight, self._places or self.in_flight)
+        counts = {"running": running, "waiting": self.in_flight - running}
+        return "".join(f'vllm:num_requests_{what}{{model_name="x"}} {n}.0\n' for what, n in counts.items())
+
+    def enter(self) -> bool:
+        """Whether a request is accepted."""
+        with self._counting:
+            accepted = self._most is None or self.in_flight < self._most
+            self.in_flight += accepted
+            self.refused += not accepted
+        return accepted
+
+    def leave(self) -> None:
+        """An accepted request has ended."""
+        with self._counting:
+            self.in_flight -= 1
 
     def complete(self, request: Request) -> dict[str, Any]:
         """The body of a chat completion; it takes the latency, and a slot."""

@@ -152,7 +152,6 @@ class Client:
     replies: list[float] = field(default_factory=list)
     refusals: int = 0
     most: int = 0
-    open_most: Callable[[int], int] = staticmethod(lambda limit: 2 * limit)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -165,14 +164,14 @@ class Client:
         self._begin()
         self.clock.after(OPENING_PAUSE, self._open_up)
         if self.told:
-            self.clock.after(OPENING_PAUSE, self._poll)
+            self.clock.after(OPENING_PAUSE * self._random.uniform(0.8, 1.2), self._poll)
 
     @property
     def done(self) -> bool:
         return len(self.replies) == self.questions * self.chain
 
     def _begin(self) -> None:
-        if self._begun == self.questions or self._open >= self.open_most(self.limit.limit):
+        if self._begun == self.questions or self._open >= 2 * self.limit.limit:
             return
         if self.clock.now < self._latest_begin + self.begins:
             return
@@ -197,7 +196,7 @@ class Client:
         self.limit.told(len(self.server.running), len(self.server.waiting))
         self._send()
         if not self.done:
-            self.clock.after(OPENING_PAUSE, self._poll)
+            self.clock.after(OPENING_PAUSE * self._random.uniform(0.8, 1.2), self._poll)
 
     def _send(self) -> None:
         if self.clock.now < self.limit.paused_until:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from hopgraph.simulation.endpoint import Completion as SimulatedReply
+from hopgraph.simulation.endpoint import Endpoint as Simulated
+from inference.chat import Message
+from inference.endpoint import Endpoint
 from inference.limiter import Limiter, priority
+from inference.settings import Settings
 
 
 async def run(limiter, jobs, seconds=0.0):
@@ -95,3 +100,28 @@ async def test_auto_sends_nothing_while_the_server_rations_by_the_second_and_ask
     refused = loop.time()
     async with limiter.attempt():
         assert loop.time() - refused > 0.25
+
+
+async def fast_enough(slots, **server):
+    """Answers 150 requests of .2 s; gives the server and the endpoint."""
+    replies = Simulated(lambda _: SimulatedReply("x"), "m", latency=0.2, slots=slots, **server)
+    with replies.running():
+        endpoint = Endpoint(replies.url, "m", Settings())
+        await endpoint.describe()
+        asked = [endpoint.complete([Message("user", "x")], request_id=str(n)) for n in range(150)]
+        await asyncio.gather(*asked)
+        await endpoint.close()
+    assert len(replies.requests) == 150
+    return replies, endpoint
+
+
+async def test_the_default_follows_what_a_server_like_vllm_tells():
+    _, endpoint = await fast_enough(4, tells=True)
+    assert endpoint.limiter.adaptive.informed
+    assert endpoint.limiter.limit <= 10
+
+
+async def test_a_server_that_refuses_is_asked_less_and_no_call_fails():
+    server, endpoint = await fast_enough(None, most=24)
+    assert server.refused <= 64
+    assert endpoint.limiter.limit <= 32
