@@ -35,13 +35,12 @@ demo: setup
 demo-pairs: setup
 	$(BIN)/python -m hopgraph.demo read
 
-# Tests on all cores, up to eight. A file's slow tests stay together, for they share a server.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8
 test: lint
-	$(PYTEST) --dist worksteal
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
+# One after another: most of them keep all cores busy with the embedded model.
 test-slow: dev
-	$(PYTEST) --dist loadfile -m slow --ignore=tests/inference/test_vllm.py
+	$(BIN)/python -m pytest -m slow --ignore=tests/inference/test_vllm.py
 
 # What a newcomer gets: installs into private folders and runs every command of README.md and docs/ there.
 test-installed: dev
