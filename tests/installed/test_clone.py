@@ -19,11 +19,9 @@ LOOPBACK = """
 import fcntl, os, socket, struct, sys
 with socket.socket() as probe:  # SIOCSIFFLAGS: IFF_UP | IFF_RUNNING
     fcntl.ioctl(probe, 0x8914, struct.pack("16sH14x", b"lo", 0x41))
-try:
-    socket.create_connection(("1.1.1.1", 443), 5)
-except OSError:
-    os.execvp(sys.argv[1], sys.argv[1:])
-sys.exit("there is a network")
+if len(open("/proc/net/route").readlines()) > 1:
+    sys.exit("there is a network")
+os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
