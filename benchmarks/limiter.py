@@ -1,11 +1,11 @@
 """How close `HOPGRAPH_LLM_CONCURRENCY=auto` comes to the best fixed value, over HTTP.
 
-    python benchmarks/limiter.py
+    python benchmarks/limiter.py        # 25 minutes
 
 Endpoints of 1, 8, 64 and 256 slots (excess requests wait there), silent or telling their load as vLLM does; one that
 slows down beyond 64 requests; one that refuses more than 32 at a time. They run in a process of their own. Each gets
 200 questions of `--chain` calls, one after the other, by the client that Hopgraph uses, without anything else: with
-the fixed values 16, the endpoint's own number and 256, and with auto. 20 questions for the one slot, 100 for eight.
+the fixed values 16, the endpoint's own number and 256, and with auto. 10 questions for the one slot, 60 for eight.
 `ideal` is all replies' seconds by slots, and one chain. Exit code 1 if auto takes more than 1.15 of the ideal, or
 more than 1.1 of the best fixed value, or if a call fails.
 """
@@ -51,7 +51,7 @@ class Kind:
 KINDS = [
     *(
         Kind(f"{slots} slots, {'tells' if tells else 'silent'}", slots, questions, slots, tells)
-        for slots, questions in ((1, 20), (8, 100), (64, 200), (256, 200))
+        for slots, questions in ((1, 10), (8, 60), (64, 200), (256, 200))
         for tells in (True, False)
     ),
     Kind("slower beyond 64", 64, knee=64),

@@ -84,7 +84,8 @@ def values_of(field):
     if get_origin(kind) is dict:
         return "a JSON object"
     if kind in (int, float):
-        return bounded("whole number" if kind is int else "number", field)
+        words = [listed(part) for part in parts_of(field.annotation) if get_origin(part) is Literal]
+        return ", or ".join([bounded("whole number" if kind is int else "number", field), *words])
     return {bool: "`true`, `false`", Path: "a path"}.get(kind, "text")
 
 
@@ -99,9 +100,10 @@ def listed(literal):
 
 
 def bounded(kind, field):
-    bounds = {
-        name: getattr(mark, name) for mark in field.metadata for name in ("ge", "gt", "le") if hasattr(mark, name)
-    }
+    # In a union the bounds are those of a part of it.
+    inner = [mark for part in get_args(field.annotation) for info in get_args(part)[1:] for mark in info.metadata]
+    marks = [*field.metadata, *inner]
+    bounds = {name: getattr(mark, name) for mark in marks for name in ("ge", "gt", "le") if hasattr(mark, name)}
     said = {name: f"{value:,.0f}" for name, value in bounds.items()}
     if "gt" in said:
         return f"{kind} above {said['gt']}, at most {said['le']}"
