@@ -72,9 +72,10 @@ def _run(check: Callable[[], list[Finding]]) -> list[Finding]:
 
 
 def _show(findings: list[Finding]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from hopgraph.views.console import unwrapped
 
     marks = {"ok": ("works", "green"), "note": ("note", "yellow"), "bad": ("does not work", "red")}
     table = Table("what", "state", "found", box=None)
@@ -83,7 +84,7 @@ def _show(findings: list[Finding]) -> None:
         if finding.advice:
             found.append(f"\n→ {finding.advice}", style="italic")
         table.add_row(finding.what, Text(*marks[finding.state]), found)
-    Console().print(table)
+    unwrapped().print(table)
 
 
 def _packages() -> list[Finding]:

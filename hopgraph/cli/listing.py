@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
 
 __all__ = ["lists", "rm"]
+
+_INTERRUPT = "__interrupt__"
+"""Channel in which LangGraph keeps what a person is asked."""
 
 lists = typer.Typer(no_args_is_help=True, help="List indexes, threads or evaluation runs, newest first.")
 rm = typer.Typer(no_args_is_help=True, help="Delete an index, threads or an evaluation run.")
@@ -109,8 +113,10 @@ def _ask(what: str, command: str) -> None:
 async def _threads(limit: int) -> tuple[list[dict[str, Any]], int]:
     """Only the newest threads' latest checkpoints are read, and only the text columns of others."""
     from hopgraph.run import about_of
-    from stores.checkpoints import kept_threads, open_checkpoints
+    from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints
 
+    if "://" not in (place := checkpoint_place()) and not await asyncio.to_thread(Path(place).exists):
+        return [], 0
     rows: list[dict[str, Any]] = []
     async with open_checkpoints() as saver:
         kept, total = await kept_threads(saver, limit)
@@ -132,10 +138,8 @@ async def _threads(limit: int) -> tuple[list[dict[str, Any]], int]:
 
 def _status(latest: CheckpointTuple) -> str:
     """`answered`, `unanswerable` or `failed` of a run that has ended; `waiting` for a person; else `unfinished`."""
-    from langgraph.constants import INTERRUPT
-
     values = latest.checkpoint["channel_values"]
-    if any(channel == INTERRUPT for _, channel, _ in latest.pending_writes or []):
+    if any(channel == _INTERRUPT for _, channel, _ in latest.pending_writes or []):
         return "waiting"
     if any(channel.startswith(("branch:to:", "__start__")) for channel in values) or values.get("__pregel_tasks"):
         return "unfinished"

@@ -20,9 +20,9 @@ def list_prompts(context: typer.Context) -> None:
     """List the prompts, where each comes from and what it is for."""
     if context.invoked_subcommand is not None:
         return
-    from rich.console import Console
     from rich.table import Table
 
+    from hopgraph.views.console import unwrapped
     from prompts.loader import FOLDER, load_prompt, prompt_names
 
     names = prompt_names()
@@ -35,7 +35,7 @@ def list_prompts(context: typer.Context) -> None:
         prompt = load_prompt(name)
         own = Path(prompt.origin).is_relative_to(FOLDER)
         table.add_row(name, prompt.hash, "hopgraph" if own else prompt.origin, prompt.purpose)
-    Console().print(table)
+    unwrapped().print(table)
 
 
 @prompts.command()

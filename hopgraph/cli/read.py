@@ -120,41 +120,25 @@ async def _read(
 
 @contextmanager
 def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], None]]]:
-    """A bar on stderr: passages, rate, tokens, time left. Nothing where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    """Passages, rate, tokens, time left on stderr."""
+    from hopgraph.cli.progress import progress
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("Reading"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("Reading", total=None, said="")
-        tokens = failed = 0
+    with progress() as shown:
+        total: int | None = None
+        done = tokens = failed = 0
 
-        def start(total: int) -> None:
-            bar.update(task, total=total)
+        def start(passages: int) -> None:
+            nonlocal total
+            total = passages
+            shown.tell("Reading", 0, total)
 
         def tell(reading: Reading) -> None:
-            nonlocal tokens, failed
+            nonlocal done, tokens, failed
+            done += 1
             tokens += reading.prompt_tokens + reading.completion_tokens
             failed += bool(reading.cause)
-            speed = bar.tasks[0].speed
-            said = [f"{speed:.1f}/s" if speed else "", f"{tokens:,} tokens", f"{failed:,} failed" if failed else ""]
-            bar.update(task, advance=1, said="  ".join(filter(None, said)))
+            note = f"{tokens:,} tokens" + (f", {failed:,} failed" if failed else "")
+            shown.tell("Reading", done, total, note)
 
         yield start, tell
 
@@ -169,6 +153,8 @@ def print_report(report: Report) -> None:
     per = report.pairs_per_passage
     spread = f"{per['mean']:.1f} a passage, {per['least']:.0f} to {per['most']:.0f}" if report.read else "nothing read"
     print(f"  {counted(report.pairs, 'pair')} ({spread}); {counted(report.without_pairs, 'passage')} without one")
+    if not report.pairs:
+        print("  the knowledge base is empty: CompactRAG finds nothing in it to answer from", file=sys.stderr)
     if report.coverage is not None:
         print(f"  entities mentioned by a pair: {report.covered:,} of {report.entities:,} ({report.coverage:.1%})")
     for what, counts in (("pairs left out", report.dropped), ("passages failed", report.failures)):

@@ -11,6 +11,7 @@ from rich.text import Text
 from hopgraph.evaluation.plan import ORACLE
 from hopgraph.evaluation.scoring import Group, Pair, Summary, Variant
 from hopgraph.evaluation.statistics import Estimate
+from hopgraph.views.console import unwrapped
 from nodes.rendering import counted
 
 __all__ = ["COUNTS", "SHARES", "counts_of", "print_summary"]
@@ -44,7 +45,7 @@ def counts_of(variants: Sequence[Variant]) -> dict[str, str]:
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print a summary."""
-    console = console or Console()
+    console = console or unwrapped()
     variants = summary["variants"]
     if not variants:
         console.print("no results yet")

@@ -1,0 +1,118 @@
+"""`hopgraph list` and `hopgraph rm`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+
+import pytest
+
+from hopgraph.cli import run_app
+from stores.build import build_index
+from stores.index import list_indexes
+from tests.hopgraph.test_cli import answer, contexts  # noqa: F401
+from tests.scripted import Raw
+from tests.stores.conftest import encoder  # noqa: F401
+from tests.stores.test_build import passages
+
+
+@pytest.fixture
+def hopgraph(capfd, home):
+    """Runs a command line; gives exit code, stdout and stderr."""
+
+    def run(*words: object):
+        code = run_app([str(word) for word in words])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return run
+
+
+def test_indexes_are_listed_and_deleted(hopgraph, encoder):  # noqa: F811
+    assert hopgraph("list", "indexes") == (0, "No indexes.\n", "")
+    build_index("one", passages(5))
+    build_index("two", passages(7))
+    _, out, _ = hopgraph("list", "indexes", "--json")
+    rows = json.loads(out)["indexes"]
+    assert {row["name"]: (row["state"], row["passages"]) for row in rows} == {
+        "one": ("complete", 5),
+        "two": ("complete", 7),
+    }
+    _, out, _ = hopgraph("list", "indexes", "--limit", 1)
+    assert out.splitlines()[0].split() == ["name", "state", "passages", "bytes", "changed"]
+    assert "... 1 more" in out
+    code, _, err = hopgraph("rm", "index", "one")
+    assert code == 2
+    assert "not deleted" in err
+    assert "`hopgraph rm index one --yes`" in err
+    assert list_indexes() == ["one", "two"]
+    assert hopgraph("rm", "index", "one", "--yes")[:2] == (0, "Deleted index one\n")
+    assert list_indexes() == ["two"]
+    assert hopgraph("rm", "index", "one", "--yes")[0] == 2
+
+
+def test_threads_are_listed_newest_first_with_their_status_and_deleted(hopgraph, model, contexts, home):  # noqa: F811
+    assert hopgraph("list", "threads") == (0, "No threads.\n", "")
+    assert not (home / "checkpoints.sqlite").exists()  # looking makes nothing
+    model(answer)
+    first = json.loads(hopgraph("ask", "Who directed X?", "-m", "no_retrieval", "--json")[1])["thread"]
+    model(lambda request: Raw(400, "no"))
+    hopgraph("ask", "Where was she\nborn?", "-m", "prism", "--contexts", contexts, "--json")
+    found = json.loads(hopgraph("list", "threads", "--json")[1])
+    rows = found["threads"]
+    assert found["total"] == 2
+    assert [(row["method"], row["status"], row["question"]) for row in rows] == [
+        ("prism", "unfinished", "Where was she\nborn?"),
+        ("no_retrieval", "answered", "Who directed X?"),
+    ]
+    assert rows[0]["changed"] > rows[1]["changed"][:10]
+    text = hopgraph("list", "threads", "--limit", 1)[1].splitlines()
+    assert text[1].endswith("Where was she born?")
+    assert text[2].startswith("... 1 more")
+    assert hopgraph("rm", "thread", first, "nope", "--yes")[0] == 2
+    assert hopgraph("rm", "thread", first)[0] == 2
+    assert json.loads(hopgraph("list", "threads", "--json")[1])["total"] == 2
+    assert hopgraph("rm", "thread", first, "--yes")[0] == 0
+    assert [row["thread"] for row in json.loads(hopgraph("list", "threads", "--json")[1])["threads"]] == [
+        rows[0]["thread"]
+    ]
+
+
+def test_runs_are_listed_and_deleted_and_nothing_else_is(hopgraph, model, tmp_path, monkeypatch):
+    model(answer)
+    monkeypatch.chdir(tmp_path)
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text(
+        '{"id":"1","question":"Who?","answers":["Paris"]}\n{"id":"2","question":"What?","answers":["x"]}\n'
+    )
+    assert hopgraph("eval", "-m", "no_retrieval", "-q", asked, "--out", "runs/a", "--json")[0] == 0
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "run.json").write_text("{")
+    rows = {row["folder"]: row for row in json.loads(hopgraph("list", "runs", "--json")[1])["runs"]}
+    assert set(rows) == {"runs/a", "damaged"}
+    whole = rows["runs/a"]
+    assert (whole["methods"], whole["done"], whole["total"], whole["state"]) == (["no_retrieval"], 2, 2, "complete")
+    assert rows["damaged"]["state"].startswith("damaged")
+    assert json.loads(hopgraph("list", "runs", "runs", "--json")[1])["total"] == 1
+    assert hopgraph("list", "runs", "nowhere")[0] == 2
+
+    (tmp_path / "runs" / "a" / "notes.txt").write_text("mine")
+    assert hopgraph("rm", "run", "runs/a")[0] == 2
+    with (tmp_path / "runs" / "a" / "run.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert json.loads(hopgraph("list", "runs", "runs", "--json")[1])["runs"][0]["state"] == "running"
+        code, _, err = hopgraph("rm", "run", "runs/a", "--yes")
+        assert code == 2
+        assert "working on it" in err
+    assert hopgraph("rm", "run", "runs/a", "--yes")[:2] == (0, "Deleted the run in runs/a; left: notes.txt\n")
+    assert [path.name for path in (tmp_path / "runs" / "a").iterdir()] == ["notes.txt"]
+    assert hopgraph("rm", "run", "runs", "--yes")[0] == 2
+
+
+def test_tables_are_not_wrapped_where_stdout_is_no_terminal(hopgraph, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, _ = hopgraph("prompts")
+    assert "prism/selector" in out
+    assert max(map(len, out.splitlines())) > 100
+    assert all("/" in line.split()[0] for line in out.splitlines()[1:] if line.strip())
