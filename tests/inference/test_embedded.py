@@ -17,10 +17,13 @@ import httpx
 import pytest
 
 from inference import embedded as module
+from inference.chat import Message, Reply, Schema
 from inference.embedded import Server, ensure_server
 from inference.embedded_server import usable_cores
+from inference.endpoint import Endpoint
 from inference.errors import EndpointError, InputError
 from inference.settings import get_settings
+from inference.sse import on_text
 from inference.weights import smollm2_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -386,6 +389,28 @@ def test_llama_answers_by_schema_with_log_probabilities_and_usage(smollm2: Serve
     again = ask(smollm2, response_format=form, logprobs=True, max_tokens=100, seed=1).json()
     assert again["choices"][0]["message"] == choice["message"]
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 10
+
+
+@pytest.mark.slow
+async def test_llama_streams_what_it_says_whole(smollm2: Server) -> None:
+    endpoint = Endpoint(smollm2.url, "smollm2", get_settings())
+    heard: list[str] = []
+
+    async def say(text: str) -> None:
+        heard.append(text)
+
+    async def complete() -> Reply:
+        prompt = [Message("user", "Name the capital of France, as JSON.")]
+        return await endpoint.complete(prompt, request_id="1", schema=Schema("city", SCHEMA), top_logprobs=0)
+
+    whole = await complete()
+    on_text.set(say)
+    streamed = await complete()
+    assert streamed.text == whole.text == heard[-1]
+    assert len(heard) > 4
+    assert streamed.text in b"".join(token.text for token in streamed.tokens).decode()  # less the end of the text
+    assert [token.text for token in streamed.tokens] == [token.text for token in whole.tokens[: len(streamed.tokens)]]
+    assert (streamed.prompt_tokens, streamed.finish_reason) == (whole.prompt_tokens, whole.finish_reason)
 
 
 @pytest.mark.slow

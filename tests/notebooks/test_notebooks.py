@@ -16,7 +16,7 @@ HOME = os.environ.get("HOPGRAPH_HOME")
 
 
 def test_there_are_notebooks():
-    assert {path.stem for path in NOTEBOOKS} >= {"prunerag", "parrag", "hanrag", "compactrag", "compare"}
+    assert {path.stem for path in NOTEBOOKS} >= {"prunerag", "parrag", "hanrag", "compactrag", "prism", "compare"}
 
 
 @pytest.mark.slow
