@@ -117,10 +117,11 @@ lock:
 	uv pip compile pyproject.toml build-requirements.in --extra dev -c requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-annotate --no-header --quiet -o requirements-dev.lock
 	rm build-requirements.in
-	# The local server's own: what requirements.lock does not install, and the two packages it wants other versions of.
+	# The local server's own: what requirements.lock does not install, the two packages it wants other versions of, and
+	# setuptools, of which an environment that pip filled has only what came with Python.
 	# A package that the lock switches off (pyproject.toml, override-dependencies) is not installed, so it is listed here.
 	$(DROP_SWITCHED_OFF) requirements.lock | sed -nE 's/^([A-Za-z0-9_.-]+==[^ ]+)( ; [^\\]+)?.*/\1\2/p' \
-		| grep -vE '^(grpcio|protobuf)==' > base.in
+		| grep -vE '^(grpcio|protobuf|setuptools)==' > base.in
 	uv pip compile pyproject.toml --extra studio -c base.in --universal --python-version 3.11 --generate-hashes --upgrade \
 		--no-annotate --no-header --quiet $$(sed -E 's/==.*//; s/^/--no-emit-package /' base.in | sort -u) \
 		-o studio.txt
