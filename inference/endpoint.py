@@ -46,7 +46,6 @@ _RESERVED = frozenset(
 )
 """Request fields that HOPGRAPH_LLM_EXTRA can't set: the caller does, or the reply could not be read."""
 _TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
-_NO_SCHEMA = re.compile(r"response_format|json_schema|json schema|structured output|grammar|guided")
 _UNFINISHED = frozenset({"length", "content_filter", "abort", "error"})
 """Finish reasons of replies that another try may better: they are not cached."""
 
@@ -505,11 +504,6 @@ class Endpoint:
 
     def _advice(self, status: int, detail: str) -> str:
         """What to do about a refusal."""
-        if status in (400, 422) and _NO_SCHEMA.search(detail):
-            return (
-                "the server does not enforce JSON schemas as it is set up: use one that does (vLLM, llama.cpp), or see "
-                "its settings for structured output"
-            )
         models = self._info.models if self._info else ()
         if status == 404 and self.model and models and self.model not in models:
             near = did_you_mean(self.model, models)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 import pytest
 
@@ -37,9 +38,10 @@ async def schemas(server, method, number):
 
 
 @pytest.mark.parametrize("method", [*METHODS, *READERS])
-async def test_a_run_without_a_context_says_what_is_missing(home, method):
+async def test_a_bare_graph_without_a_context_says_what_is_missing(home, method):
+    graph = import_module(f"graphs.{method}").builder.compile()
     with pytest.raises(InputError, match="context: none is given"):
-        await load(method).ainvoke({"question": QUESTIONS[0], "passage": CONTEXTS[0]})
+        await graph.ainvoke({"question": QUESTIONS[0], "passage": CONTEXTS[0]})
 
 
 def unbounded(schema, path="$"):

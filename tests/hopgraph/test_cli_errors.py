@@ -182,7 +182,7 @@ def test_every_variable_of_the_settings_is_known(hopgraph, monkeypatch, tmp_path
     ("reply", "message", "hint"),
     [
         (Raw(401, '{"error": {"message": "no key"}}'), "status 401", "set HOPGRAPH_LLM_API_KEY"),
-        (Raw(400, '{"error": {"message": "response_format is not supported"}}'), "status 400", "JSON schemas"),
+        (Raw(422, '{"error": {"message": "seed must be positive"}}'), "status 422", "see the server's log"),
         (Raw(501, '{"error": {"message": "not implemented"}}'), "status 501", "see the server's log"),
     ],
 )
