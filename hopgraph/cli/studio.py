@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["studio"]
 
+PORT = 2024
+"""LangGraph's usual one."""
 LISTED = 200
 """Threads that are made known to the server when it starts."""
 
@@ -25,7 +27,12 @@ def studio(
     index: Annotated[
         str | None, typer.Option("--index", "-i", help="Index of the named assistants. Default: the only one there is.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes one that is free.")] = 2024,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port on 127.0.0.1; 0: a free one. Default: 2024, or a free one where that is taken."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")] = 4,
 ) -> None:
     """Serve all graphs on this machine for LangGraph Studio, until ctrl-C."""
@@ -51,7 +58,7 @@ def studio(
         check_index(index)
     elif len(known := list_indexes()) == 1:
         (index,) = known
-    port = _free_port(port)
+    port = _free_port() if port is None else _bound(port)
     threads, more, opened = asyncio.run(_threads(place, thread))
     plan = Plan(port=port, jobs=jobs, index=index, threads=threads, more=more, opened=opened)
     home = settings.home.resolve()
@@ -105,7 +112,17 @@ def _hold(folder: Path, place: str) -> None:
     os.set_inheritable(handle, True)
 
 
-def _free_port(port: int) -> int:
+def _free_port() -> int:
+    """LangGraph's usual port, or a free one where that is taken."""
+    from inference.errors import InputError
+
+    try:
+        return _bound(PORT)
+    except InputError:
+        return _bound(0)
+
+
+def _bound(port: int) -> int:
     """The port, or a free one for 0.
 
     Raises:

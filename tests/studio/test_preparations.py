@@ -73,6 +73,16 @@ def test_a_port_that_is_taken_is_said_so(home, capsys):
     assert "--port 0" in said
 
 
+def test_without_a_port_one_that_is_taken_is_passed_over(monkeypatch):
+    studio = sys.modules[_absolute.__module__]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(studio, "PORT", taken.getsockname()[1])
+        assert studio._free_port() not in (0, studio.PORT)
+    assert studio._free_port() == studio.PORT
+
+
 def test_wrong_names_are_said_before_anything_is_fetched(home, capsys, tmp_path):
     assert run_app(["studio", "--port", "0", "--run", str(tmp_path)]) == 2
     assert "checkpoints.sqlite" in capsys.readouterr().err
