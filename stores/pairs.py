@@ -357,11 +357,10 @@ class Pairs:
 
 def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     """Places of the k highest scores, best first; of equal scores, the first ones. Sorts no more than it must."""
-    if k < len(scores):
-        # All scores that are as high as the k-th, so that equal ones are told apart by their places alone.
-        near = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-    else:
-        near = np.arange(len(scores))
+    if k >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    # All scores that are as high as the k-th, so that equal ones are told apart by their places alone.
+    near = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
     return near[np.argsort(-scores[near], kind="stable")[:k]]
 
 
