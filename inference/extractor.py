@@ -85,7 +85,7 @@ def _extract(question: str, context: str) -> Extraction:
 
 def _scored_spans(question: str, text: str, at: int) -> tuple[list[tuple[int, int]], Array]:
     """All stretches that can be the answer, in characters counted from `at` on, and their scores."""
-    trunk, (upper, weights) = get_trunk(), _head()
+    trunk, (upper, weights) = get_trunk(int8=True), _head()
     encoding = trunk.pieces(question, text)
     pairs = answer_pieces(encoding, text)
     firsts, lasts = np.nonzero(allowed_spans(encoding.word_ids, pairs))
@@ -161,7 +161,7 @@ def _pairs(context: str) -> list[_Pair]:
 
 def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
     """Stretches of a context that the encoder can read beside the question, cut between pairs; in characters."""
-    trunk, pairs = get_trunk(), _pairs(context)
+    trunk, pairs = get_trunk(int8=True), _pairs(context)
     room = LONGEST - len(trunk.pieces(question).ids) - (_SPECIAL_PIECES - 2)
     taken: list[_Pair] = []
     used = 0
@@ -179,4 +179,4 @@ def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
 @lru_cache(maxsize=1)
 def _head() -> tuple[UpperLayers, dict[str, Array]]:
     """The trained upper layers, and the span head with the weights of likeness."""
-    return load_head("extractor.npz", (*SPAN, "likeness"), hint="make train-extractor")
+    return load_head("extractor.npz", (*SPAN, "likeness"), hint="make train-extractor", int8=True)

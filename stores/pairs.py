@@ -233,9 +233,10 @@ class Pairs:
         found: list[list[tuple[Pair, float]]] = [[] for _ in queries]
         if not asked or not ids:
             return found
-        scores = get_encoder().encode_queries([queries[i] for i in asked]) @ matrix.T
-        for i, row in zip(asked, scores, strict=True):
-            best = np.argsort(-row, kind="stable")[:k]
+        vectors = get_encoder().encode_queries([queries[i] for i in asked])
+        for i, vector in zip(asked, vectors, strict=True):
+            row = matrix @ vector  # faster one by one than two or three together
+            best = _best(row, k)
             pairs = self.get([ids[j] for j in best])
             found[i] = [(pair, float(row[j])) for pair, j in zip(pairs, best, strict=True)]
         return found
@@ -353,6 +354,15 @@ class Pairs:
                 f"the knowledge base {self._path}: {error}",
                 hint="is the disk full? If the file is damaged, move it away and run `hopgraph read` again",
             ) from error
+
+
+def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Places of the k highest scores, best first; of equal scores, the first ones. Sorts no more than it must."""
+    if k >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    # All scores that are as high as the k-th, so that equal ones are told apart by their places alone.
+    near = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+    return near[np.argsort(-scores[near], kind="stable")[:k]]
 
 
 def _pair(row: Sequence[Any]) -> Pair:

@@ -275,6 +275,16 @@ async def _work(
         _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {again} goes on")
         with stoppable(f"{again} goes on"), _progress(todo, done, quiet=quiet) as show:
             await runner.run_jobs(folder, todo, show)
+        _say_calls_in_flight()
+
+
+def _say_calls_in_flight() -> None:
+    """How many calls the run's endpoints were given at a time, at its end."""
+    from inference.endpoint import limiters
+
+    for limiter in limiters():
+        how = "HOPGRAPH_LLM_CONCURRENCY" if limiter.adaptive is None else "auto"
+        _note(f"endpoint: {limiter.limit} calls in flight ({how})")
 
 
 async def _judge(folder: RunFolder) -> None:

@@ -52,6 +52,25 @@ def test_query_key_and_value_are_the_thirds_of_one_matrix(layers):
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+def test_whole_numbers_give_nearly_the_same_states_and_do_not_round_them_together(layers):
+    ids = get_trunk().pieces(QUESTIONS[0]).ids
+    exact, near = get_trunk(), get_trunk(int8=True)
+    expected = UpperLayers(layers).states(exact.states(ids))
+    found = UpperLayers(layers, int8=True).states(near.states(ids))
+    assert not np.array_equal(found, expected)
+    alike = (found * expected).sum(axis=1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+    assert alike.min() > 0.99
+
+
+def test_each_piece_is_rounded_on_its_own(layers):
+    # Without queries, keys and values a piece's states depend on no other's, but for how they are rounded.
+    alone = {**layers, **{f"{n}.qkv": 0 * layers[f"{n}.qkv"] for n in range(3)}}
+    upper, below = UpperLayers(alone, int8=True), get_trunk(int8=True).states([101, 2040, 2626, 102])
+    louder = below.copy()
+    louder[0] *= 1000
+    np.testing.assert_array_equal(upper.states(louder)[1:], upper.states(below)[1:])
+
+
 def test_weights_that_lack_a_layer_are_refused(layers):
     del (rest := dict(layers))["1.up"]
     with pytest.raises(StoreError, match=r"lack '1\.up'"):

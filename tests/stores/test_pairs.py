@@ -66,6 +66,13 @@ def test_question_and_answer_are_searched_as_one_text(base):
     assert base.search_many(["Paris"], 1)[0][0][0].id == "lee#1"
 
 
+def test_of_pairs_that_are_equally_near_the_first_ones_are_found_in_their_order(base, index, encoder):
+    same = {"moon": [("What is round?", "the Moon")] * 30}
+    keep(base, index, encoder, "moon", pairs=same)
+    (found,) = base.search_many(["What is round?"], 7)
+    assert [pair.id for pair, _ in found] == [f"moon#{number}" for number in range(1, 8)]
+
+
 def test_blank_queries_find_nothing_and_k_may_exceed_the_base(base):
     found = base.search_many([" ", "Zorba"], 50)
     assert found[0] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -74,6 +75,19 @@ def test_people_see_a_table(hopgraph, model, questions, tmp_path):
         assert shown in out
     assert "4 to do, 0 done" in err
     assert "EM prism" in err
+
+
+def test_the_calls_in_flight_are_said(evaluate, model, questions, monkeypatch):
+    model(play)
+    asked = questions([row(1), row(2)])
+    for given, said in (
+        ("auto", r"endpoint: [1-9]\d* calls in flight \(auto\)"),
+        ("3", r"endpoint: 3 calls in flight \(HO"),
+    ):
+        monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", given)
+        get_settings.cache_clear()
+        _, _, err = evaluate("-m", "no_retrieval", "-q", asked, out=given)
+        assert len(re.findall(said, err)) == 1
 
 
 def test_repairs_are_shown_apart_from_the_calls_that_include_them(hopgraph, model, questions, tmp_path, monkeypatch):
