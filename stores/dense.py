@@ -162,7 +162,9 @@ def _failures(where: str, *, on_server: bool) -> Iterator[None]:
     import httpx
     from chromadb.errors import ChromaError
 
-    hint = "run `hopgraph index --name NAME --rebuild`"
+    above = Path(where).parts[-4:-2]  # indexes/INDEX/versions/VERSION/dense
+    name = above[0] if above[1:] == ("versions",) else "NAME"
+    hint = f"run `hopgraph index --name {name} --rebuild`"
     try:
         yield
     except (ChromaError, httpx.HTTPError, ValueError, OSError) as error:

@@ -114,7 +114,7 @@ def search(
     if mode not in chosen:
         raise InputError(f"--mode: no mode {mode!r}", hint="use hybrid, dense or sparse")
     if not query.strip():
-        raise InputError("the query is empty", hint='hopgraph search "..." --index NAME')
+        raise InputError("the query is empty", hint=f'hopgraph search "..." --index {name}')
     opened = open_index(name)
     hits = opened.search(query, k, chosen[mode])
     if as_json:
