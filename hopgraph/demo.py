@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from hopgraph import loop
 from hopgraph.methods import METHODS
 from hopgraph.results import Result
 from hopgraph.run import ask, make_context, new_thread
+from hopgraph.views.console import unwrapped
 from hopgraph.views.terminal import print_result
 from inference.settings import get_settings
 from nodes.context import ReaderContext
@@ -38,7 +38,7 @@ READER = {"atomic_facts": False, "max_pairs": 10, "max_tokens": 1024}
 
 def main() -> None:
     """Run the demo."""
-    console = Console()
+    console = unwrapped()
     _index()
     _take_over_pairs()
     question = _question()

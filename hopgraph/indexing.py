@@ -6,18 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hopgraph.sources import find_sources, read_sources
 from inference.errors import InputError
 from stores.build import Built, Located, Progress, add_to_index
 from stores.build import build_index as build
-from stores.documents import SUFFIXES, load_documents
-from stores.passages import Passage, as_passage, read_numbered
+from stores.passages import Passage, as_passage
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
 __all__ = ["build_index"]
-
-_JSON_LINES = (".jsonl", ".jsonl.gz")
 
 
 def build_index(
@@ -61,8 +59,7 @@ def _located(given: Iterable[object]) -> Iterator[Located]:
         elif isinstance(one, Mapping):
             yield Located(where, as_passage(dict(one), where))
         elif isinstance(one, str | Path):
-            for path in _files(Path(one)):
-                yield from _read(path)
+            yield from read_sources(find_sources([Path(one)]).files)
         else:
             yield Located(where, _of_document(one, where))
 
@@ -76,29 +73,3 @@ def _of_document(one: Any, where: str) -> Passage:
     row = {"id": getattr(one, "id", None), "text": text}
     row |= {field: about[field] for field in ("title", "sentences") if field in about}
     return as_passage(row, where)
-
-
-def _files(path: Path) -> list[Path]:
-    """The file itself, or all files of a folder that can be read, hidden ones left out."""
-    if not path.is_dir():
-        return [path]
-    kinds = (*SUFFIXES, *_JSON_LINES)
-    found = sorted(
-        file
-        for file in path.rglob("*")
-        if file.is_file()
-        and file.name.lower().endswith(kinds)
-        and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    )
-    if not found:
-        raise InputError(f"{path}: no file in it that can be read", hint=f"these can be: {' '.join(kinds)}")
-    return found
-
-
-def _read(path: Path) -> Iterator[Located]:
-    if path.name.lower().endswith(_JSON_LINES):
-        for line, passage in read_numbered(path):
-            yield Located(f"{path}, line {line}", passage)
-        return
-    for number, passage in enumerate(load_documents(path, name=str(path)), start=1):
-        yield Located(f"{path}, passage {number}", passage)

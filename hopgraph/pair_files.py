@@ -26,6 +26,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "dict[str, str]": (dict,),
 }
 """Types of a reading's fields."""
+_FORMAT = "give a file that `hopgraph read --index INDEX --export FILE` wrote, one passage's reading a line"
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,16 @@ def _pairs(passage: Passage, rows: list[dict[str, Any]]) -> list[Pair]:
 
 def _rows(path: Path) -> list[tuple[Reading, list[dict[str, Any]]]]:
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: can't be read ({error})", hint="`hopgraph read --export FILE` writes one") from None
+        # Not splitlines(): texts may hold line separators such as U+2028.
+        lines = path.read_text("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start:,})", hint=_FORMAT) from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror})", hint="give a file that can be read") from None
+    if not any(line.strip() for line in lines):
+        raise InputError(f"{path}: the file is empty", hint=_FORMAT)
     return [_row(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
 
 
@@ -110,21 +118,24 @@ def _row(line: str, where: str) -> tuple[Reading, list[dict[str, Any]]]:
     try:
         row = well_formed(json.loads(line))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error})") from None
+        raise InputError(f"{where}: not JSON ({error})", hint=_FORMAT) from None
     if not isinstance(row, dict):
-        raise InputError(f"{where}: expected an object")
-    pairs = row.pop("pairs", None)
+        raise InputError(f"{where}: expected an object", hint=_FORMAT)
+    if "pairs" not in row:
+        passages = "these are passages: `hopgraph index` takes them, `hopgraph read` then makes pairs of them"
+        raise InputError(f"{where}: field 'pairs' is missing", hint=passages if "text" in row else _FORMAT)
+    pairs = row.pop("pairs")
     if not isinstance(pairs, list) or not all(
         isinstance(pair, dict) and all(isinstance(pair.get(side), str) for side in ("question", "answer"))
         for pair in pairs
     ):
-        raise InputError(f"{where}: field 'pairs' must be a list of objects with question and answer")
+        raise InputError(f"{where}: field 'pairs' must be a list of objects with question and answer", hint=_FORMAT)
     for known in fields(Reading):
         value = row.get(known.name)
         if known.name not in row and known.name not in ("passage", "content"):
             continue
         if not isinstance(value, _KINDS[str(known.type)]) or isinstance(value, bool):
-            raise InputError(f"{where}: field '{known.name}' must be of type {known.type}")
+            raise InputError(f"{where}: field '{known.name}' must be of type {known.type}", hint=_FORMAT)
     if unknown := set(row) - {known.name for known in fields(Reading)}:
-        raise InputError(f"{where}: unknown field '{min(unknown)}'")
+        raise InputError(f"{where}: unknown field '{min(unknown)}'", hint=_FORMAT)
     return Reading(**row), pairs

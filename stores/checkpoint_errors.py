@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["postgres_error", "sqlite_error", "with_clear_errors"]
+__all__ = ["WRITABLE", "postgres_error", "sqlite_error", "with_clear_errors"]
+
+WRITABLE = "set HOPGRAPH_CHECKPOINTS or HOPGRAPH_HOME to a place that can be written"
 
 Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
 
@@ -24,9 +26,9 @@ def sqlite_error(path: Path, error: Exception) -> StoreError:
     hints = {
         "full": "make room on the disk; what was finished is kept, and the same command goes on from there",
         "disk I/O": "is the disk full or failing? What was finished is kept, and the same command goes on from there",
-        "readonly": "is the file, and the folder it is in, writable?",
+        "readonly": WRITABLE,
         "locked": "another process keeps it busy; the same command goes on when that one has ended",
-        "unable to open": "is the path that of a file, and its folder writable?",
+        "unable to open": f"is the path that of a file? If its folder can't be written, {WRITABLE}",
         "is newer": "upgrade this installation, or go on with the one that wrote it",
     }
     damaged = "if it is damaged, or another program's, move the file away; a new one is made"

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
-from stores.checkpoint_errors import postgres_error, sqlite_error, with_clear_errors
+from stores.checkpoint_errors import WRITABLE, postgres_error, sqlite_error, with_clear_errors
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -87,7 +87,7 @@ async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSa
     try:
         saver = await LoopSaver.opened(path, in_thread=in_thread)
     except OSError as error:
-        raise StoreError(f"checkpoints in {path}: {error}", hint="is the folder writable?") from None
+        raise StoreError(f"checkpoints in {path}: {error}", hint=WRITABLE) from None
     except sqlite3.Error as error:
         raise sqlite_error(path, error) from None
     try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import shutil
+import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -34,7 +37,8 @@ class Dense:
     """The vectors of one version of an index. Immutable once written; thread-safe.
 
     Chroma warns of two clients on one folder. It is safe here, where nobody writes to a finished folder: a lock file
-    lets processes open it one after the other, since opening writes a row to Chroma's own bookkeeping.
+    lets processes open it one after the other, since opening writes a row to Chroma's own bookkeeping. A folder that
+    can't be written is opened in a temporary copy, deleted with this object or at exit: Chroma can't open read-only.
 
     Args:
         folder: Where embedded Chroma keeps its files.
@@ -44,7 +48,11 @@ class Dense:
     def __init__(self, folder: Path, server: tuple[str, str] | None = None) -> None:
         self._name = server[1] if server else COLLECTION
         self._where = f"collection {self._name} on {server[0]}" if server else str(folder)
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
         with _failures(self._where, on_server=server is not None):
+            if not server and not _writable(folder):
+                self._copy = tempfile.TemporaryDirectory(prefix="hopgraph-", ignore_cleanup_errors=True)
+                folder = _copied(folder, Path(self._copy.name))
             self._client = _connect(server[0]) if server else _open(folder)
             self._collection = self._client.get_collection(self._name, embedding_function=None)
         self._on_server = server is not None
@@ -105,6 +113,23 @@ class Dense:
         return rows[order], scores[order]
 
 
+def _writable(folder: Path) -> bool:
+    """Whether Chroma can open a finished folder; one that does not exist is for `_open` to complain of."""
+    needed = [folder.parent, folder, *folder.glob("*.sqlite3"), *folder.parent.glob(f"{folder.name}.lock")]
+    return not folder.is_dir() or all(os.access(path, os.W_OK) for path in needed)
+
+
+def _copied(folder: Path, place: Path) -> Path:
+    copy = place / folder.name
+    # The data alone: modes of a folder that can't be written would make the copy unwritable, too.
+    for path in folder.rglob("*"):
+        if path.is_file():
+            target = copy / path.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    return copy
+
+
 def _open(folder: Path) -> Client:
     import chromadb
     from chromadb.config import Settings
@@ -137,7 +162,9 @@ def _failures(where: str, *, on_server: bool) -> Iterator[None]:
     import httpx
     from chromadb.errors import ChromaError
 
-    hint = "run `hopgraph index --name NAME --rebuild`"
+    above = Path(where).parts[-4:-2]  # indexes/INDEX/versions/VERSION/dense
+    name = above[0] if above[1:] == ("versions",) else "NAME"
+    hint = f"run `hopgraph index --name {name} --rebuild`"
     try:
         yield
     except (ChromaError, httpx.HTTPError, ValueError, OSError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from pathlib import Path
 
-__all__ = ["indexes", "methods", "methods_and_all", "prompt_files", "threads"]
+__all__ = ["indexes", "methods", "methods_and_all", "modes", "prompt_files", "threads"]
 
 LISTED = 50
 """Threads that are offered, the latest ones."""
@@ -23,6 +23,11 @@ def methods_and_all(incomplete: str) -> list[tuple[str, str]]:
     done, comma, last = incomplete.rpartition(",")
     rows = [(f"{done}{comma}{name}", about) for name, about in methods(last)]
     return rows if comma or not "all".startswith(last) else [*rows, ("all", "every method")]
+
+
+def modes(incomplete: str) -> list[str]:
+    """Halves of an index that `search` uses."""
+    return [mode for mode in ("hybrid", "dense", "sparse") if mode.startswith(incomplete)]
 
 
 def indexes(incomplete: str) -> list[str]:

@@ -112,7 +112,14 @@ def _home() -> list[Finding]:
         with tempfile.NamedTemporaryFile(dir=home):
             pass
     except OSError as error:
-        return [Finding("home", "bad", f"{home} can't be written: {error.strerror}", "set HOPGRAPH_HOME to a folder")]
+        return [
+            Finding(
+                "home",
+                "bad",
+                f"{home} can't be written: {error.strerror}",
+                "indexes in it can be searched; to write, set HOPGRAPH_HOME to a folder that can be written",
+            )
+        ]
     free = shutil.disk_usage(home).free / 2**30
     state: Literal["ok", "note"] = "ok" if free > 1 else "note"
     return [Finding("home", state, f"{home}, {free:.0f} GiB free", "" if free > 1 else "little room is left")]

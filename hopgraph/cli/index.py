@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hopgraph.cli import completion
+from hopgraph.cli.errors import print_json
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ def index(
             help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv; or folders of them.", show_default=False
         ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", "-n", help="Name of the index.", show_default=False)] = "",
+    name: Annotated[
+        str,
+        typer.Option("--name", "-n", help="Name of the index.", show_default=False, autocompletion=completion.indexes),
+    ] = "",
     add: Annotated[
         bool, typer.Option("--add", help="Add to the index; passages with a known id are replaced.")
     ] = False,
@@ -82,16 +86,24 @@ def index(
             built = build.build_index(name, read_sources(sources.files), progress=tell, confirm=ask)
     if as_json:
         found = {"files": len(sources.files), "skipped": dict(sources.skipped)}
-        typer.echo(json.dumps(_summary(built) | found, ensure_ascii=False))
+        print_json(_summary(built) | found)
     else:
         _print_summary(built, sources)
 
 
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    name: Annotated[str, typer.Option("--index", "-i", help="Index to search.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Option("--index", "-i", help="Index to search.", show_default=False, autocompletion=completion.indexes),
+    ],
     k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
-    mode: Annotated[str, typer.Option("--mode", help="hybrid, dense (by meaning) or sparse (by words).")] = "hybrid",
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode", help="hybrid, dense (by meaning) or sparse (by words).", autocompletion=completion.modes
+        ),
+    ] = "hybrid",
     as_json: AsJson = False,
 ) -> None:
     """Show what a search finds, and which half of it found what."""
@@ -102,13 +114,11 @@ def search(
     if mode not in chosen:
         raise InputError(f"--mode: no mode {mode!r}", hint="use hybrid, dense or sparse")
     if not query.strip():
-        raise InputError("the query is empty", hint='hopgraph search "..." --index NAME')
+        raise InputError("the query is empty", hint=f'hopgraph search "..." --index {name}')
     opened = open_index(name)
     hits = opened.search(query, k, chosen[mode])
     if as_json:
-        typer.echo(
-            json.dumps({"index": name, "query": query, "mode": mode, "hits": _rows(opened, hits)}, ensure_ascii=False)
-        )
+        print_json({"index": name, "query": query, "mode": mode, "hits": _rows(opened, hits)})
     else:
         _print_hits(opened, hits)
 

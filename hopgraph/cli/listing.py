@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph import loop
+from hopgraph.cli import completion
+from hopgraph.cli.errors import print_json
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
@@ -68,7 +69,9 @@ def runs(
 
 
 @rm.command("index")
-def rm_index(name: Annotated[str, typer.Argument(help="Name of the index.")], yes: Yes = False) -> None:
+def rm_index(
+    name: Annotated[str, typer.Argument(help="Name of the index.", autocompletion=completion.indexes)], yes: Yes = False
+) -> None:
     """Delete an index with its knowledge base; on a Chroma server, too."""
     from stores.overview import index_infos, remove_index
 
@@ -81,7 +84,10 @@ def rm_index(name: Annotated[str, typer.Argument(help="Name of the index.")], ye
 
 
 @rm.command("thread")
-def rm_thread(ids: Annotated[list[str], typer.Argument(help="Ids of threads.")], yes: Yes = False) -> None:
+def rm_thread(
+    ids: Annotated[list[str], typer.Argument(help="Ids of threads.", autocompletion=completion.threads)],
+    yes: Yes = False,
+) -> None:
     """Delete threads of `ask` with all their checkpoints; all of them or none."""
     if not yes:
         _ask(f"{len(ids)} thread{'' if len(ids) == 1 else 's'}", "hopgraph rm thread")
@@ -212,7 +218,7 @@ def _delete_run(folder: Path) -> list[str]:
 
 def _print(what: str, rows: list[dict[str, Any]], total: int, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({what: rows, "total": total}, ensure_ascii=False))
+        print_json({what: rows, "total": total})
         return
     from nodes.rendering import plain
 

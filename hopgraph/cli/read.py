@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph import loop
+from hopgraph.cli import completion
 from hopgraph.cli.ask import settings_of
+from hopgraph.cli.errors import print_json
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ __all__ = ["print_report", "read"]
 
 
 def read(
-    index: Annotated[str, typer.Option("--index", "-i", help="Index to read.", show_default=False)] = "",
+    index: Annotated[
+        str,
+        typer.Option("--index", "-i", help="Index to read.", show_default=False, autocompletion=completion.indexes),
+    ] = "",
     model: Annotated[str | None, typer.Option(help="Model that reads, if it is not the one that will answer.")] = None,
     coverage_repair: Annotated[
         bool, typer.Option("--coverage-repair", help="One more call for entities that no pair mentions.")
@@ -79,7 +83,7 @@ def read(
         with _reader(perfect, dataset, index):
             made = loop.run(_read(values, ids, limit, retry_failed, anew))
     if as_json:
-        print(json.dumps(asdict(made), ensure_ascii=False))
+        print_json(asdict(made))
     else:
         print_report(made)
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 from rich.tree import Tree
 
+from hopgraph.views.console import unwrapped
 from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
 from nodes.passages import find
 from nodes.rendering import counted, plain
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from hopgraph.results import Result
     from nodes.events import Event
     from nodes.state import Step
@@ -26,6 +30,7 @@ __all__ = ["event_line", "print_result", "render_result"]
 MAX_TITLES = 6
 MAX_EVIDENCE = 6
 MAX_LINE = 200
+MAX_RULE = 100
 _MARKS = {"answered": "green", "unanswerable": "yellow", "failed": "red"}
 _GOOD = frozenset({"accepted", "relevant", "sufficient"})
 _OBVIOUS = frozenset({*_MARKS, "changed", "unchanged"})
@@ -35,7 +40,7 @@ _OBVIOUS = frozenset({*_MARKS, "changed", "unchanged"})
 def print_result(result: Result, index: str | None, console: Console | None = None) -> None:
     """Print a result with its trajectory; passages are looked up in `index`."""
     mentioned = {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
-    (console or Console()).print(render_result(result, find(index, mentioned)))
+    (console or unwrapped()).print(render_result(result, find(index, mentioned)))
 
 
 def render_result(result: Result, passages: Mapping[str, Passage]) -> RenderableType:
@@ -48,7 +53,7 @@ def render_result(result: Result, passages: Mapping[str, Passage]) -> Renderable
     tree = Tree(Text(plain(result["question"]), style="bold"), guide_style="dim")
     _add_steps(tree, nested(result["trajectory"]), passages, frozenset({result["question"]}))
     return Group(
-        Rule(Text(result["method"]), style="dim"),
+        Constrain(Rule(Text(result["method"]), style="dim"), MAX_RULE),
         tree,
         _evidence(result, passages),
         _answer(result),

@@ -38,6 +38,7 @@ def completed(words: str) -> list[str]:
         ("hopgraph graph iter", {"iter_retgen"}),
         ("hopgraph prompts show prism/sel", {"prism/selector", "prism/selector_prune"}),
         ("hopgraph res", {"resume"}),
+        ("hopgraph search x --mode d", {"dense"}),
     ],
 )
 def test_commands_methods_and_prompts_are_completed(home, words, offered):
@@ -51,5 +52,8 @@ def test_indexes_and_threads_are_completed(hopgraph, model, tmp_path):  # noqa: 
     path.write_text("\n".join(map(json.dumps, CONTEXTS)))
     model(lambda request: LINES[request.node])
     assert hopgraph("ask", "Where?", "--contexts", path, "--thread", "mine")[0] == 0
-    assert completed("hopgraph ask -i t") == ["towns"]
-    assert completed("hopgraph resume ") == completed("hopgraph trace m") == ["mine"]
+    for words in ("ask -i t", "search x -i t", "read -i t", "index --name t", "rm index t"):
+        assert completed(f"hopgraph {words}") == ["towns"]
+    assert (
+        completed("hopgraph resume ") == completed("hopgraph trace m") == completed("hopgraph rm thread m") == ["mine"]
+    )

@@ -61,8 +61,18 @@ def test_what_is_no_passage_is_named(home, passages, said):
 
 
 def test_a_folder_without_documents_is_named(home, tmp_path):
-    with pytest.raises(InputError, match="no file in it that can be read"):
+    with pytest.raises(InputError, match="no file in this folder can be read"):
         build_index("mine", tmp_path)
+
+
+def test_a_folder_is_walked_as_the_command_does(home, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "lee.jsonl").write_text(json.dumps(ROW))
+    (tmp_path / "in" / "empty.md").touch()
+    (tmp_path / "in" / "up").symlink_to(tmp_path)
+    assert build_index("mine", tmp_path / "in").read == 1
+    (passage,) = open_index("mine").get(["lee"])
+    assert passage.file == str(tmp_path / "in" / "lee.jsonl")
 
 
 def test_what_was_given_is_not_changed(home):

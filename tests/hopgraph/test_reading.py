@@ -257,7 +257,7 @@ def test_people_see_how_far_it_is_and_what_it_cost(model, hopgraph):
         (["read", "--index", "towns", "--set", "tok_p=3"], "tok_p: no such setting"),
         (["read", "--index", "towns", "--export", "a", "--import", "b"], "give one of"),
         (["read", "--index", "towns", "--export", "FOLDER/x"], "no knowledge base"),
-        (["read", "--index", "towns", "--import", "FOLDER/none"], "can't be read"),
+        (["read", "--index", "towns", "--import", "FOLDER/none"], "no such file\n  check the path"),
     ],
 )
 def test_wrong_input_is_a_message_and_nothing_is_spent(model, hopgraph, tmp_path, words, says):
@@ -407,7 +407,8 @@ def test_a_file_can_t_pass_an_invented_answer_off_as_verbatim(model, hopgraph, r
     [
         ("{", "line 1: not JSON"),
         ("[]", "line 1: expected an object"),
-        ('{"passage": "p00", "content": "c"}', "field 'pairs' must be a list"),
+        ('{"passage": "p00", "content": "c"}', "field 'pairs' is missing\n  give a file that `hopgraph read"),
+        ('{"id": "a", "text": "A."}', "field 'pairs' is missing\n  these are passages: `hopgraph index`"),
         ('{"passage": "p00", "content": "c", "pairs": [{"question": "x"}]}', "field 'pairs' must be a list"),
         ('{"content": "c", "pairs": []}', "field 'passage' must be of type str"),
         ('{"passage": "p00", "content": "c", "entities": "x", "pairs": []}', "field 'entities' must be of type int"),

@@ -227,7 +227,7 @@ def test_lost_vectors_are_noticed_and_a_rebuild_helps(encoder):
     (version / "dense" / "chroma.sqlite3").write_bytes(b"no database")
     with pytest.raises(StoreError, match="can't be used") as error:
         open_index("x").search("castle", 1)
-    assert "--rebuild" in error.value.hint
+    assert "hopgraph index --name x --rebuild" in error.value.hint
     rebuild_index("x")
     assert open_index("x").search("castle number 22", 1)[0].id == "p22"
 
