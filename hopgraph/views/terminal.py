@@ -157,7 +157,11 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
         if passage is not None:
             text = " ".join(passage.sentences[i] for i in chosen.get(key, []) if i < len(passage.sentences))
             shown = plain(text or passage.text)
-            rows.append(Padding(Text(shown if len(shown) <= 300 else shown[:299] + "…", style="dim"), (0, 0, 0, 3)))
+            rows.append(
+                Padding(
+                    Text(shown if len(shown) <= 300 else shown[:299] + "…", style="dim"), (0, 0, 0, 3), expand=False
+                )
+            )
     if (more := len(result["evidence"]) - MAX_EVIDENCE) > 0:
         rows.append(Text(f"and {more} more", style="dim"))
     return Group(*rows)

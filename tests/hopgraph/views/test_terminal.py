@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hopgraph import load
 from hopgraph.results import result_of
-from hopgraph.views.terminal import render_result
+from hopgraph.views.terminal import print_result, render_result
 from nodes.steps import step
 from tests.graphs.test_prunerag import CONTEXTS, LEFT, QUESTION, RIGHT, answer, play, split
 
@@ -88,3 +88,13 @@ def test_the_evidence_is_blamed_only_where_something_was_found():
     assert "answer: the model gave no answer" in lines_of([])
     found = lines_of([], evidence=[{"id": "a"}])
     assert "answer: the evidence does not answer the question" in found
+
+
+async def test_off_a_terminal_lines_are_not_wrapped(model, capsys):
+    long = "Which " + "very " * 60 + "old town is it?"
+    model(play(decomposer={long: answer("Bob", -0.001)}, aggregator={"answer": "Bob"}))
+    state = await load("prunerag").ainvoke({"question": long, "contexts": CONTEXTS})
+    print_result(result_of(state, id="q", method="prunerag", question=long, thread="t"), None)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(long in line for line in lines)
+    assert max(map(len, lines)) < 1_000
