@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -69,10 +70,19 @@ def model_folder(embeddings: bool = False) -> Path:
     return folder
 
 
+def _python() -> Path:
+    """The interpreter, by a path without a space: torch hands its folder to the compiler and to LD_PRELOAD unquoted."""
+    if not any(map(str.isspace, str(PYTHON))):
+        return PYTHON
+    link = Path(tempfile.mkdtemp(prefix="hopgraph-vllm-")) / "venv"
+    link.symlink_to(PYTHON.parents[1], target_is_directory=True)
+    return link / "bin" / "python"
+
+
 def command(port: int, embeddings: bool = False, flags: Sequence[str] = ()) -> list[str]:
     """The server's command line. (The command `vllm` does not start without the metadata of the GPU build.)"""
     return [
-        *(str(PYTHON), "-m", "vllm.entrypoints.openai.api_server"),
+        *(str(_python()), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(model_folder(embeddings)), "--host", "127.0.0.1", "--port", str(port)),
         *("--served-model-name", "all-MiniLM-L6-v2" if embeddings else "smollm2"),
         *(EMBEDDING_FLAGS if embeddings else CHAT_FLAGS),
