@@ -498,11 +498,11 @@ class Endpoint:
             )
         return EndpointError(
             f"{self.shown} refused the request with status {status}{said}",
-            hint=self._advice(status, detail.lower()),
+            hint=self._advice(status),
             permanent=not passes(status),
         )
 
-    def _advice(self, status: int, detail: str) -> str:
+    def _advice(self, status: int) -> str:
         """What to do about a refusal."""
         models = self._info.models if self._info else ()
         if status == 404 and self.model and models and self.model not in models:
