@@ -8,14 +8,14 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 
 from graphs import ircot
-from nodes.context import AdaptiveContext
+from nodes.baselines.context import AdaptiveContext, Complexity
+from nodes.baselines.reasoner import reasoner, round_id
+from nodes.baselines.state import AdaptiveInput, AdaptiveState
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.reasoner import reasoner, round_id
+from nodes.kit.routing import with_context
 from nodes.retriever import retriever
 from nodes.router import COMPLEXITY, ComplexityChoice, given_route, router
-from nodes.routing import with_context
-from nodes.state import AdaptiveInput, AdaptiveState, Complexity
 
 __all__ = ["builder"]
 

@@ -7,19 +7,21 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
+from inference.revelator import Route
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
-from nodes.chain import chain_blocks, chain_evidence, send_hop
-from nodes.context import HanContext
-from nodes.ending_discriminator import ending_discriminator
+from nodes.chain import chain_blocks, chain_evidence
 from nodes.generator import generator
+from nodes.hanrag.chain import send_hop
+from nodes.hanrag.context import HanContext
+from nodes.hanrag.ending_discriminator import ending_discriminator
+from nodes.hanrag.refiner import seed_refiner
+from nodes.hanrag.relevance_discriminator import relevance_discriminator, to_judge
+from nodes.hanrag.state import AnragInput, AnragOutput, AnragState, HanInput, HanState
 from nodes.hop import conclude_hop, hop_generator
 from nodes.intake import intake
-from nodes.refiner import seed_refiner
-from nodes.relevance_discriminator import relevance_discriminator, to_judge
+from nodes.kit.routing import with_context
 from nodes.retriever import retriever
 from nodes.router import given_route, router
-from nodes.routing import with_context
-from nodes.state import AnragInput, AnragOutput, AnragState, HanInput, HanState, Route
 
 __all__ = ["builder"]
 

@@ -6,13 +6,14 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import IrcotContext
+from nodes.baselines.context import IrcotContext
+from nodes.baselines.reasoner import reasoner, round_id
+from nodes.baselines.state import IrcotState
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.reasoner import reasoner, round_id
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.routing import with_context
-from nodes.state import IrcotState, QuestionInput
 
 __all__ = ["builder", "fresh", "goes_on", "query"]
 

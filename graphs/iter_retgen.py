@@ -6,12 +6,13 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import IterRetGenContext
-from nodes.drafter import drafter, iteration_id
+from nodes.baselines.context import IterRetGenContext
+from nodes.baselines.drafter import drafter, iteration_id
+from nodes.baselines.state import IterRetGenState
 from nodes.intake import intake
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.routing import with_context
-from nodes.state import IterRetGenState, QuestionInput
 
 __all__ = ["builder"]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.adder import adder
 from nodes.analyzer import analyzer
-from nodes.context import PrismContext
-from nodes.evidence import as_refs
 from nodes.generator import generator
 from nodes.intake import intake
-from nodes.merger import merger
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput, as_refs
+from nodes.prism.adder import adder
+from nodes.prism.context import PrismContext
+from nodes.prism.merger import merger
+from nodes.prism.selector import guess, selector
+from nodes.prism.state import PrismState
 from nodes.retriever import retriever
-from nodes.routing import with_context
-from nodes.selector import guess, selector
-from nodes.state import PrismState, QuestionInput
 
 __all__ = ["builder"]
 

@@ -6,12 +6,13 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.agent import agent, turn_id
-from nodes.context import ReactContext
+from nodes.baselines.agent import agent, turn_id
+from nodes.baselines.context import ReactContext
+from nodes.baselines.lookup import lookup
+from nodes.baselines.state import ReactState
 from nodes.intake import intake
-from nodes.lookup import lookup
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.state import QuestionInput, ReactState
 
 __all__ = ["builder"]
 

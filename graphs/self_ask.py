@@ -7,12 +7,13 @@ from collections.abc import Hashable
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
 
-from nodes.asker import asker
-from nodes.context import SelfAskContext
+from nodes.baselines.asker import asker
+from nodes.baselines.context import SelfAskContext
+from nodes.baselines.state import SelfAskState
 from nodes.hop import hop_generator
 from nodes.intake import intake
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.state import QuestionInput, SelfAskState
 
 __all__ = ["builder"]
 

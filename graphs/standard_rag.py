@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import StandardRagContext
+from nodes.baselines.context import StandardRagContext
 from nodes.generator import generator
 from nodes.intake import intake
+from nodes.kit.state import QuestionInput, State
 from nodes.retriever import retriever
-from nodes.state import QuestionInput, State
 
 __all__ = ["builder"]
 

@@ -19,8 +19,8 @@ from inference.drain import on_drain
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.ledger import merge_calls
 from inference.settings import get_settings
-from nodes.events import Event, StepEvent
-from nodes.state import RunError, Step, merge_steps
+from nodes.kit.events import Event, StepEvent
+from nodes.kit.state import RunError, Step, merge_steps
 from stores.checkpoints import only_here
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
     from langgraph.types import StreamMode
 
-    from nodes.context import Context
+    from nodes.kit.context import Context
 
 __all__ = [
     "About",
@@ -258,7 +258,7 @@ def _about(found: Thread) -> str:
 
 async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> list[EvidencePassage]:
     """The passages that a thread's answer rests on, best first; text that can't be had any more is ""."""
-    from nodes.passages import find
+    from nodes.kit.passages import find
 
     state = (await load(found.method, saver).aget_state({"configurable": {"thread_id": found.id}})).values
     refs = state.get("evidence", [])

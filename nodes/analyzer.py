@@ -8,10 +8,10 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from inference.limits import Limited, QuestionText
-from nodes.model import ask_model
-from nodes.rendering import plain, quoted
-from nodes.state import Node, State
-from nodes.steps import step
+from nodes.kit.model import ask_model
+from nodes.kit.rendering import plain, quoted
+from nodes.kit.state import Node, State
+from nodes.kit.steps import step
 
 __all__ = ["MAX_SUBQUESTIONS", "Subquestions", "ThoughtAndSubquestions", "analyzer"]
 

@@ -9,12 +9,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import Limited, LongText
-from nodes.evidence import as_refs
-from nodes.model import ask_model
-from nodes.passages import fetch
-from nodes.rendering import passage_block, plain, quoted, sentence_block
-from nodes.state import Node, PassageRef, RunError, SentenceRef, State, Status
-from nodes.steps import step
+from nodes.kit.model import ask_model
+from nodes.kit.passages import fetch
+from nodes.kit.rendering import passage_block, plain, quoted, sentence_block
+from nodes.kit.state import Node, PassageRef, RunError, SentenceRef, State, Status, as_refs
+from nodes.kit.steps import step
 
 __all__ = [
     "ABSTENTIONS",

@@ -6,13 +6,14 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from nodes.chain import chain_evidence
+from nodes.chain import Hop, chain_evidence
 from nodes.generator import Answer, is_abstention
-from nodes.model import ask_model
-from nodes.passages import fetch
-from nodes.rendering import passage_block, plain, quoted
-from nodes.state import HanState, Hop, Node, PassageRef, RunError
-from nodes.steps import step
+from nodes.hanrag.state import HanState
+from nodes.kit.model import ask_model
+from nodes.kit.passages import fetch
+from nodes.kit.rendering import passage_block, plain, quoted
+from nodes.kit.state import Node, PassageRef, RunError
+from nodes.kit.steps import step
 
 __all__ = ["conclude_hop", "hop_generator"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from nodes.context import Retriever
-from nodes.passages import fetch, interleave, reference
-from nodes.rendering import counted
-from nodes.search import search
-from nodes.state import Node, PassageRef, State
-from nodes.steps import step
+from nodes.kit.context import Retriever
+from nodes.kit.passages import fetch, interleave, reference
+from nodes.kit.rendering import counted
+from nodes.kit.search import search
+from nodes.kit.state import Node, PassageRef, State
+from nodes.kit.steps import step
 from stores.given import PREFIX
 
 __all__ = ["retriever"]

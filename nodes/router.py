@@ -12,10 +12,12 @@ from pydantic import BaseModel, BeforeValidator
 
 from inference import revelator
 from inference.errors import InputError
-from nodes.model import ask_model
-from nodes.rendering import quoted
-from nodes.state import Complexity, Node, Route
-from nodes.steps import step
+from inference.revelator import Route
+from nodes.baselines.context import Complexity
+from nodes.kit.model import ask_model
+from nodes.kit.rendering import quoted
+from nodes.kit.state import Node
+from nodes.kit.steps import step
 
 __all__ = ["COMPLEXITY", "ComplexityChoice", "given_route", "router"]
 

@@ -17,7 +17,7 @@ from hopgraph.evaluation.data import Question, read_questions
 from hopgraph.methods import METHODS, READERS, context_class
 from hopgraph.views.table import COUNTS, SHARES
 from inference.settings import Settings
-from nodes.context import Context
+from nodes.kit.context import Context
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "settings.md").read_text()

@@ -16,13 +16,12 @@ from hopgraph.training.revelator.examples import SKILLS, Example, Skill
 from inference.chat import Message
 from inference.errors import InputError
 from nodes.analyzer import ThoughtAndSubquestions
-from nodes.chain import written
-from nodes.ending_discriminator import EndingVerdict
-from nodes.refiner import RefinedQuestion
-from nodes.relevance_discriminator import RelevanceVerdict
-from nodes.rendering import passage_block, quoted
+from nodes.chain import Hop, written
+from nodes.hanrag.ending_discriminator import EndingVerdict
+from nodes.hanrag.refiner import RefinedQuestion
+from nodes.hanrag.relevance_discriminator import RelevanceVerdict
+from nodes.kit.rendering import passage_block, quoted
 from nodes.router import RouteChoice
-from nodes.state import Hop
 from prompts.loader import load_prompt
 from stores.passages import Passage
 

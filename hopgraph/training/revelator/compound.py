@@ -35,8 +35,8 @@ from inference.endpoint import Endpoint
 from inference.errors import HopgraphError, InputError
 from inference.structured import BadOutput, parse_output
 from nodes.generator import Answer
-from nodes.model import open_endpoint, output_schema
-from nodes.rendering import numbered, passage_block, plain, quoted
+from nodes.kit.model import open_endpoint, output_schema
+from nodes.kit.rendering import numbered, passage_block, plain, quoted
 from prompts.loader import load_prompt
 from stores.passages import Passage, content_id, read_passages
 from stores.responses import Responses

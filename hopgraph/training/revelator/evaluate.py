@@ -33,7 +33,7 @@ from inference.chat import Schema
 from inference.endpoint import Endpoint
 from inference.errors import HopgraphError, InputError
 from inference.structured import BadOutput, parse_output, true_probability
-from nodes.model import open_endpoint, output_schema
+from nodes.kit.model import open_endpoint, output_schema
 from stores.responses import Responses
 
 __all__ = ["METRICS", "Scored", "evaluate", "main", "report", "score"]

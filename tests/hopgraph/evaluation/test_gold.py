@@ -12,7 +12,7 @@ from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.scoring import score
 from hopgraph.run import make_context
 from nodes.intake import store_given
-from nodes.steps import step
+from nodes.kit.steps import step
 from stores.given import get_given
 from tests.hopgraph.evaluation.conftest import LINES, results
 from tests.hopgraph.evaluation.test_metrics import result

@@ -15,7 +15,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.scoring import record_of, score, summarise
 from hopgraph.evaluation.statistics import compare, estimate
 from inference.ledger import cost_of
-from nodes.steps import step
+from nodes.kit.steps import step
 from stores.passages import Passage
 
 

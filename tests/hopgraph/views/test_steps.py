@@ -7,7 +7,7 @@ import pytest
 from hopgraph.methods import METHODS, load
 from hopgraph.run import ask, make_context
 from hopgraph.views.steps import nested
-from nodes.steps import step
+from nodes.kit.steps import step
 from stores.checkpoints import open_checkpoints
 from tests.replies import proper_text
 from tests.small import INDEX, QUESTION, build_small

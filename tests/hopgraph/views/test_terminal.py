@@ -9,7 +9,7 @@ from rich.console import Console
 from hopgraph import load
 from hopgraph.results import result_of
 from hopgraph.views.terminal import print_result, render_result
-from nodes.steps import step
+from nodes.kit.steps import step
 from tests.graphs.test_prunerag import CONTEXTS, LEFT, QUESTION, RIGHT, answer, play, split
 
 

@@ -1,0 +1,126 @@
+"""Asker: a follow-up question, or the final answer once no further one is needed (Self-Ask, Press et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, RootModel
+
+from inference.limits import LongText, QuestionText
+from nodes.baselines.context import SelfAskContext
+from nodes.baselines.state import SelfAskState
+from nodes.chain import chain_evidence, hop_id, next_hop, written
+from nodes.generator import Answer, read_answer
+from nodes.kit.model import ask_model
+from nodes.kit.rendering import plain, quoted
+from nodes.kit.state import Node, RunError
+from nodes.kit.steps import step
+
+__all__ = ["asker"]
+
+
+class FollowUp(BaseModel):
+    """Output of the asker: what has to be found out next."""
+
+    type: Literal["follow_up"]
+    question: QuestionText
+
+
+class Final(BaseModel):
+    """Output of the asker: no follow-up question is needed."""
+
+    type: Literal["final"]
+    answer: LongText
+
+
+class FollowUpOrFinal(RootModel[FollowUp | Final]):
+    """Output of the asker."""
+
+
+class OnlyFinal(FollowUpOrFinal):
+    """Output of the asker when it may ask no more."""
+
+    root: Final
+
+
+_FOLLOW_UP = '- {"type": "follow_up", "question": "..."} if something has to be found out first'
+_FINAL = '- {"type": "final", "answer": "..."} if the question can be answered now'
+_ONLY_FINAL = '- {"type": "final", "answer": "..."}: the question has to be answered now'
+
+
+def asker(prompt: str) -> Node:
+    """A node that asks the next follow-up question, or ends the run with the answer.
+
+    After the last follow-up question that is allowed only the answer is. A first output that can't be read makes the
+    question itself the follow-up question, and the step says so; a later one, or where none is allowed, fails the run.
+    A later question without words ends it without an answer.
+
+    Args:
+        prompt: Name of the prompt; it is given `question`, `chain` and `choices`.
+    """
+
+    async def asker(state: SelfAskState, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: SelfAskContext = runtime.context
+        chain, at = state["chain"], hop_id(next_hop(state))
+        may_ask = len(chain) < context.max_follow_ups
+        asked = await ask_model(
+            runtime,
+            node="asker",
+            step=f"{at}/asker",
+            prompt=prompt,
+            values={
+                "question": quoted(state["question"]),
+                "choices": f"{_FOLLOW_UP}\n{_FINAL}" if may_ask else _ONLY_FINAL,
+            },
+            output=FollowUpOrFinal if may_ask else OnlyFinal,
+            items=written(chain),
+            items_as="chain",
+            role="generator",
+        )
+        chosen = asked.value.root if asked.value else None
+        seed = plain(chosen.question) if isinstance(chosen, FollowUp) else ""
+        problem = asked.problem or (
+            "the follow-up question is empty" if isinstance(chosen, FollowUp) and not seed else ""
+        )
+        if problem and may_ask and not chain:
+            seed = state["question"]
+        if seed:
+            row = step(
+                f"{at}/asker",
+                "decompose",
+                "asker",
+                question=state["question"],
+                answer=seed,
+                verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
+                calls=len(asked.calls),
+                truncated=asked.truncated,
+                fallback=f"{problem}; the question itself is asked" if problem else asked.cut,
+            )
+            return {"at": at, "seed": seed, "trajectory": [row], "ledger": asked.calls}
+        # A follow-up question without words is no question, but it was read: there is no answer to be had.
+        answer, status = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen)
+        evidence = chain_evidence(state)
+        row = step(
+            f"{at}/asker",
+            "answer",
+            "asker",
+            question=state["question"],
+            answer=answer,
+            verdict=status,
+            evidence=[ref["id"] for ref in evidence],
+            calls=len(asked.calls),
+            truncated=asked.truncated,
+            fallback=f"{problem}; there is no answer" if problem else asked.cut,
+        )
+        return {
+            "seed": "",
+            "answer": answer,
+            "status": status,
+            "error": RunError(kind="model_output", message=problem, node="asker") if status == "failed" else None,
+            "evidence": evidence,
+            "trajectory": [row],
+            "ledger": asked.calls,
+        }
+
+    return asker

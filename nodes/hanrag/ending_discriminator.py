@@ -1,0 +1,104 @@
+"""Ending discriminator: whether what was found out answers the question (HANRAG, Sec. 4.1, App. A.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel
+
+from inference import revelator
+from nodes.chain import Hop, written
+from nodes.hanrag.context import HanContext
+from nodes.hanrag.state import HanState
+from nodes.hanrag.verdict import Verdict, ask_verdict, weigh
+from nodes.kit.events import tell_verdicts
+from nodes.kit.person import decide, shown
+from nodes.kit.rendering import quoted
+from nodes.kit.state import Node
+from nodes.kit.steps import step
+
+__all__ = ["ending_discriminator"]
+
+
+class EndingVerdict(BaseModel):
+    """Output of the ending discriminator."""
+
+    sufficient: bool
+
+
+def ending_discriminator(prompt: str) -> Node:
+    """A node that judges whether the chain is enough: the model, or the encoder where the context says so.
+
+    A verdict that can't be read means that it is not. Without the discriminator (App. E) it never is. A person may have
+    the last word (`HanContext.review`).
+
+    Args:
+        prompt: Name of the prompt; it is given `question` and `chain`.
+
+    Raises:
+        EndpointError: The endpoint gives no log-probabilities, and the context wants verdicts by probability.
+    """
+
+    async def ending_discriminator(state: HanState, runtime: Runtime[Any]) -> dict[str, Any]:
+        context: HanContext = runtime.context
+        if "ending" in context.ablate:
+            return {}
+        chain = state["chain"]
+        at = f"{chain[-1]['id']}/ending"
+        if context.by_encoder("ending"):
+            answered = [(hop["question"], hop["answer"]) for hop in chain]
+            probability = await asyncio.to_thread(revelator.ending, state["question"], answered)
+            verdict = weigh(probability, context.ending_threshold)
+        else:
+            verdict = await ask_verdict(
+                runtime,
+                node="ending_discriminator",
+                step=at,
+                prompt=prompt,
+                values={"question": quoted(state["question"])},
+                items=written(chain),
+                items_as="chain",
+                output=EndingVerdict,
+                threshold=context.ending_threshold,
+            )
+        ended, by = bool(verdict.holds), ""
+        if context.review == "human":
+            ended, by = _ask_person(state, verdict, context), ", as a person decided"
+        hop: Hop = {**chain[-1], "ending": verdict.probability, "ended": ended}
+        row = step(
+            at,
+            "verify",
+            "ending_discriminator",
+            parent=hop["id"],
+            question=state["question"],
+            verdict=("sufficient" if hop["ended"] else "not sufficient") + by,
+            score=verdict.probability,
+            calls=len(verdict.calls),
+            truncated=verdict.truncated,
+            fallback=f"{verdict.problem}; retrieval goes on" if verdict.holds is None else verdict.problem,
+        )
+        tell_verdicts(runtime, [row])
+        return {"chain": [hop], "trajectory": [row], "ledger": verdict.calls}
+
+    return ending_discriminator
+
+
+def _ask_person(state: HanState, verdict: Verdict, context: HanContext) -> bool:
+    """Whether a person says that the chain is enough."""
+    words = "sufficient" if verdict.holds else "not sufficient"
+    if verdict.probability is not None:
+        words += f": probability {verdict.probability:.2f}, threshold {context.ending_threshold:g}"
+    last = state["chain"][-1]
+    said = decide(
+        {
+            "question": state["question"],
+            "chain": [f"{hop['question']} {hop['answer'] or '(unknown)'}" for hop in state["chain"]],
+            "verdict": words,
+            "evidence": shown(last["retrieved"], last["kept"]),
+        },
+        {"end": "the chain is enough, the answer is written", "continue": "another seed question is asked"},
+        "end" if verdict.holds else "continue",
+    )
+    return said.decision == "end"
