@@ -31,7 +31,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from inference.errors import HopgraphError, InputError
 from inference.settings import get_settings
-from nodes.kit.model import MODEL_CALL
+from nodes.kit.request import MODEL_CALL
 from nodes.kit.tracers import FAILED_TRY
 from stores.checkpoints import without_password
 

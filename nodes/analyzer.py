@@ -46,14 +46,7 @@ def analyzer(
 
     async def analyzer(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         question = state["question"]
-        asked = await ask_model(
-            runtime,
-            node=name,
-            step=f"root/{name}",
-            prompt=prompt,
-            values={"question": quoted(question)},
-            output=output,
-        )
+        asked = await ask_model(runtime, prompt, output, {"question": quoted(question)}, at=f"root/{name}")
         written = asked.value.subquestions if asked.value else []
         subquestions = list(dict.fromkeys(text for item in written if (text := plain(item))))
         fallback = asked.problem or ("" if subquestions else "no sub-question was written")
@@ -63,7 +56,6 @@ def analyzer(
         row = step(
             f"root/{name}",
             "decompose",
-            name,
             question=question,
             answer="\n".join(subquestions),
             calls=len(asked.calls),

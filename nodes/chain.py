@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -16,8 +15,6 @@ __all__ = [
     "chain_blocks",
     "chain_evidence",
     "hop_id",
-    "merge_hops",
-    "merge_relevance",
     "next_hop",
     "written",
 ]
@@ -56,20 +53,6 @@ class Hop(TypedDict):
     ending: float | None
     """Probability that the chain up to here is enough; None where nobody asked, or only the text was to be had."""
     ended: bool
-
-
-def merge_hops(old: Sequence[Hop], new: Sequence[Hop]) -> list[Hop]:
-    """Reducer: hops keyed by id, the later one wins."""
-    merged = {hop["id"]: hop for hop in old}
-    merged.update((hop["id"], hop) for hop in new)
-    return list(merged.values())
-
-
-def merge_relevance(old: Sequence[Relevance], new: Sequence[Relevance]) -> list[Relevance]:
-    """Reducer: verdicts keyed by passage id, the later one wins."""
-    merged = {row["id"]: row for row in old}
-    merged.update((row["id"], row) for row in new)
-    return list(merged.values())
 
 
 def next_hop(state: Any) -> int:

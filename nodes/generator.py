@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import Limited, LongText
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted, sentence_block
 from nodes.kit.state import Node, PassageRef, RunError, SentenceRef, State, Status, as_refs
@@ -93,13 +93,11 @@ def generator(
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = await ask_model(
             runtime,
-            node=name,
-            step=f"root/{name}",
-            prompt=prompt,
-            values={"question": quoted(state["question"]), **values(state)},
-            output=output,
-            items=await blocks(state, runtime.context) if blocks else [],
-            items_as="evidence" if blocks else "",
+            prompt,
+            output,
+            {"question": quoted(state["question"]), **values(state)},
+            at=f"root/{name}",
+            items=Items("evidence" if blocks else "", await blocks(state, runtime.context) if blocks else []),
             role="generator",
         )
         rests_on = evidence(state) if evidence else state["evidence"]
@@ -107,7 +105,6 @@ def generator(
         row = step(
             f"root/{name}",
             "answer",
-            name,
             question=state["question"],
             answer=answer,
             verdict=status,

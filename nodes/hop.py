@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from nodes.chain import Hop, chain_evidence
 from nodes.generator import Answer, is_abstention
 from nodes.hanrag.state import HanState
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted
 from nodes.kit.state import Node, PassageRef, RunError
@@ -36,13 +36,13 @@ def hop_generator(prompt: str) -> Node:
             passages = await fetch(state, [ref["id"] for ref in kept])
             asked = await ask_model(
                 runtime,
-                node="generator",
-                step=at,
-                prompt=prompt,
-                values={"question": quoted(state["seed"])},
-                output=Answer,
-                items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-                items_as="evidence",
+                prompt,
+                Answer,
+                {"question": quoted(state["seed"])},
+                at=at,
+                items=Items(
+                    "evidence", [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
+                ),
                 role="generator",
             )
         answer = plain(asked.value.answer) if asked and asked.value else ""
@@ -62,7 +62,6 @@ def hop_generator(prompt: str) -> Node:
         row = step(
             at,
             "answer",
-            "generator",
             parent=state["at"],
             question=state["seed"],
             answer=hop["answer"],

@@ -53,12 +53,11 @@ def retriever(
             at(state) if at else f"root/retriever/{number}": query
             for number, query in enumerate(dict.fromkeys(queries(state)), start=1)
         }
-        found = await search(state, runtime, asked, node="retriever", mode=mode(context), top_k=top_k(context))
+        found = await search(state, runtime, asked, mode=mode(context), top_k=top_k(context))
         steps = [
             step(
                 step_id,
                 "retrieve",
-                "retriever",
                 question=query,
                 answer=counted(len(hits), "passage"),
                 evidence=[hit["id"] for hit in hits],
@@ -82,7 +81,6 @@ async def _given(state: State, into: str) -> dict[str, Any]:
     row = step(
         "root/retriever/1",
         "retrieve",
-        "retriever",
         question=state["question"],
         answer=f"{counted(len(pool), 'passage')} given with the question"
         + (f", {own} of them not from an index" if own else ""),

@@ -88,7 +88,7 @@ def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: M
                 "gold_route: the oracle router needs it", hint="pass `gold_route` with the question (`eval` does so)"
             )
         if given := state["route"] or context.route:
-            row = step("root/router", "route", "router", question=question, answer=f"{given} (given)")
+            row = step("root/router", "route", question=question, answer=f"{given} (given)")
             return {"route": given, "trajectory": [row]}
         if context.by_encoder("router"):
             [predicted] = await asyncio.to_thread(revelator.route, [question])
@@ -99,25 +99,16 @@ def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: M
             row = step(
                 "root/router",
                 "route",
-                "router",
                 question=question,
                 answer=f"{likely} (by the encoder)",
                 score=round(mass[likely], 6),
             )
             return {"route": likely, "trajectory": [row]}
-        asked = await ask_model(
-            runtime,
-            node="router",
-            step="root/router",
-            prompt=prompt,
-            values={"question": quoted(question)},
-            output=output,
-        )
+        asked = await ask_model(runtime, prompt, output, {"question": quoted(question)}, at="root/router")
         route = getattr(asked.value, "route", "single_step")
         row = step(
             "root/router",
             "route",
-            "router",
             question=question,
             answer=route,
             calls=len(asked.calls),

@@ -243,7 +243,7 @@ async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
     """What is known of tokens: HANRAG's verdicts want alternatives to the chosen one, too."""
     from inference.chat import Message
     from inference.errors import EndpointError
-    from nodes.kit.model import ALTERNATIVES
+    from nodes.kit.request import ALTERNATIVES
 
     ask = [Message("user", "Say: ok")]
     what = f"{whose}log-probabilities"

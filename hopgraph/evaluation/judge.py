@@ -56,15 +56,14 @@ class _State(TypedDict, total=False):
 async def _judge(state: _State, runtime: Runtime[JudgeContext]) -> _State:
     asked = await ask_model(
         runtime,
-        node="correctness_judge",
-        step="root/judge",
-        prompt=PROMPT,
-        values={
+        PROMPT,
+        Verdict,
+        {
             "question": quoted(state["question"]),
             "prediction": quoted(state["prediction"]),
             "answer": quoted(" / ".join(state["answers"])),
         },
-        output=Verdict,
+        at="root/judge",
         role="judge",
     )
     judged = None if asked.value is None else float(asked.value.correct == "yes")

@@ -12,7 +12,7 @@ from inference.limits import Limited, LongText
 from nodes.baselines.context import ReactContext
 from nodes.baselines.state import Action, ReactState, Turn
 from nodes.generator import Answer, read_answer
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted
 from nodes.kit.state import Node, PassageRef, RunError
@@ -63,18 +63,15 @@ def agent(prompt: str) -> Node:
         blocks, numbers = await _blocks(state, turns, passages)
         asked = await ask_model(
             runtime,
-            node="agent",
-            step=at,
-            prompt=prompt,
-            values={
+            prompt,
+            _output(allowed),
+            {
                 "question": quoted(question),
                 "turns": "\n".join(_written(turns, passages)) or "(none)",
                 "actions": "\n".join(_ACTIONS[action] for action in allowed),
             },
-            output=_output(allowed),
-            items=blocks,
-            items_as="evidence",
-            places=numbers,
+            at=at,
+            items=Items("evidence", blocks, numbers),
             role="generator",
         )
         thought, action, argument, problem = _read(asked.value, asked.problem)
@@ -90,7 +87,6 @@ def agent(prompt: str) -> Node:
         row = step(
             at,
             "decompose",
-            "agent",
             question=thought,
             answer=f"{action}[{argument}]",
             calls=len(asked.calls),

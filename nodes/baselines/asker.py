@@ -12,7 +12,7 @@ from nodes.baselines.context import SelfAskContext
 from nodes.baselines.state import SelfAskState
 from nodes.chain import chain_evidence, hop_id, next_hop, written
 from nodes.generator import Answer, read_answer
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
 from nodes.kit.state import Node, RunError
 from nodes.kit.steps import step
@@ -66,16 +66,14 @@ def asker(prompt: str) -> Node:
         may_ask = len(chain) < context.max_follow_ups
         asked = await ask_model(
             runtime,
-            node="asker",
-            step=f"{at}/asker",
-            prompt=prompt,
-            values={
+            prompt,
+            FollowUpOrFinal if may_ask else OnlyFinal,
+            {
                 "question": quoted(state["question"]),
                 "choices": f"{_FOLLOW_UP}\n{_FINAL}" if may_ask else _ONLY_FINAL,
             },
-            output=FollowUpOrFinal if may_ask else OnlyFinal,
-            items=written(chain),
-            items_as="chain",
+            at=f"{at}/asker",
+            items=Items("chain", written(chain)),
             role="generator",
         )
         chosen = asked.value.root if asked.value else None
@@ -89,7 +87,6 @@ def asker(prompt: str) -> Node:
             row = step(
                 f"{at}/asker",
                 "decompose",
-                "asker",
                 question=state["question"],
                 answer=seed,
                 verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
@@ -104,7 +101,6 @@ def asker(prompt: str) -> Node:
         row = step(
             f"{at}/asker",
             "answer",
-            "asker",
             question=state["question"],
             answer=answer,
             verdict=status,

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from nodes.baselines.state import IterRetGenState
 from nodes.generator import ReasonedAnswer, passages_or_sentences, read_answer
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
 from nodes.kit.state import Node, RunError
 from nodes.kit.steps import step
@@ -35,13 +35,11 @@ def drafter(prompt: str) -> Node:
         at = iteration_id(state)
         asked = await ask_model(
             runtime,
-            node="drafter",
-            step=f"{at}/drafter",
-            prompt=prompt,
-            values={"question": quoted(state["question"])},
-            output=ReasonedAnswer,
-            items=await passages_or_sentences(state, runtime.context),
-            items_as="evidence",
+            prompt,
+            ReasonedAnswer,
+            {"question": quoted(state["question"])},
+            at=f"{at}/drafter",
+            items=Items("evidence", await passages_or_sentences(state, runtime.context)),
             role="generator",
         )
         update: dict[str, Any] = {"iteration": state["iteration"] + 1, "ledger": asked.calls}
@@ -66,7 +64,6 @@ def drafter(prompt: str) -> Node:
         row = step(
             f"{at}/drafter",
             "answer",
-            "drafter",
             parent=at,
             question=state["question"],
             answer=answer,

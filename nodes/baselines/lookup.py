@@ -40,12 +40,7 @@ def lookup() -> Node:
             number = [ref["id"] for ref in seen(state)].index(hit[0]) + 1
             observation = f"(result {nth + 1} of {len(sentences)}, in passage {number}) {sentences[hit]}"
         row = step(
-            turn_id(state),
-            "retrieve",
-            "lookup",
-            question=turn["argument"],
-            answer=observation,
-            evidence=[hit[0]] if hit else [],
+            turn_id(state), "retrieve", question=turn["argument"], answer=observation, evidence=[hit[0]] if hit else []
         )
         return {"turns": [*before, {**turn, "observation": observation}], "trajectory": [row]}
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from inference.limits import Limited
 from nodes.generator import passages_or_sentences
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import numbered, plain, quoted
 from nodes.kit.state import Node
 from nodes.kit.steps import step
@@ -47,13 +47,11 @@ def reasoner(prompt: str) -> Node:
         thoughts, at = state["thoughts"], round_id(state)
         asked = await ask_model(
             runtime,
-            node="reasoner",
-            step=f"{at}/reasoner",
-            prompt=prompt,
-            values={"question": quoted(state["question"]), "thoughts": numbered(thoughts) or "(none)"},
-            output=NextSentence,
-            items=await passages_or_sentences(state, runtime.context),
-            items_as="evidence",
+            prompt,
+            NextSentence,
+            {"question": quoted(state["question"]), "thoughts": numbered(thoughts) or "(none)"},
+            at=f"{at}/reasoner",
+            items=Items("evidence", await passages_or_sentences(state, runtime.context)),
         )
         written = plain(asked.value.sentence) if asked.value else ""
         [sentences] = await asyncio.to_thread(split_sentences, [written])
@@ -63,7 +61,6 @@ def reasoner(prompt: str) -> Node:
         row = step(
             f"{at}/reasoner",
             "decompose",
-            "reasoner",
             parent=at,
             question=state["question"],
             answer=thought,

@@ -8,8 +8,8 @@ from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
 from nodes.baselines.context import Complexity
-from nodes.chain import Hop, merge_hops
-from nodes.kit.state import PassageRef, QuestionInput, State
+from nodes.chain import Hop
+from nodes.kit.state import PassageRef, QuestionInput, State, merge_by_id
 
 __all__ = [
     "Action",
@@ -32,7 +32,7 @@ class SelfAskState(State, total=False):
     """Its follow-up question."""
     candidates: list[PassageRef]
     """What was found for it."""
-    chain: Annotated[list[Hop], merge_hops]
+    chain: Annotated[list[Hop], merge_by_id]
 
 
 class IrcotState(State, total=False):

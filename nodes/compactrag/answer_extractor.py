@@ -44,7 +44,6 @@ def answer_extractor() -> Node:
             step(
                 f"root/{item['number']}/answer",
                 "answer",
-                "extractor",
                 parent=f"root/{item['number']}",
                 question=item["rewritten"],
                 answer=found[item["number"]]["answer"],

@@ -31,7 +31,6 @@ def entity_annotator() -> Node:
         row = step(
             "root/entity_annotator",
             "decompose",
-            "entity_annotator",
             question=state["question"],
             answer=", ".join(entity["text"] for entity in entities),
             evidence=[passage.id],

@@ -50,7 +50,6 @@ def pair_retriever() -> Node:
             step(
                 f"root/{item['number']}/pairs",
                 "retrieve",
-                "retriever",
                 parent=f"root/{item['number']}",
                 question=item["rewritten"],
                 answer="\n".join(ref["preview"] for ref in found[item["number"]]),

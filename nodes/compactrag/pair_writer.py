@@ -67,14 +67,13 @@ def pair_writer(prompt: str, prompt_pairs: str) -> Node:
         passage = (await fetch(state, [state["source"]["id"]]))[0]
         asked = await ask_model(
             runtime,
-            node="pair_writer",
-            step="root/pair_writer",
-            prompt=prompt if context.atomic_facts else prompt_pairs,
-            values={
+            prompt if context.atomic_facts else prompt_pairs,
+            _output(context.max_pairs, context.atomic_facts),
+            {
                 "passage": passage_block(1, passage),
                 "entities": ", ".join(f"{quoted(e['text'])} ({e['label']})" for e in state["entities"]) or "(none)",
             },
-            output=_output(context.max_pairs, context.atomic_facts),
+            at="root/pair_writer",
         )
         value: Any = asked.value
         drafts = _drafts(value.qa if value else (), coverage=False)
@@ -82,7 +81,6 @@ def pair_writer(prompt: str, prompt_pairs: str) -> Node:
         row = step(
             "root/pair_writer",
             "answer",
-            "pair_writer",
             question=state["question"],
             answer="\n".join(f"{pair['question']} {pair['answer']}" for pair in drafts),
             evidence=[passage.id],
@@ -110,23 +108,21 @@ def coverage_repairer(prompt: str) -> Node:
         passage = (await fetch(state, [state["source"]["id"]]))[0]
         asked = await ask_model(
             runtime,
-            node="coverage_repairer",
-            step="root/coverage_repairer",
-            prompt=prompt,
-            values={
+            prompt,
+            _output(context.max_pairs, False),
+            {
                 "passage": passage_block(1, passage),
                 "pairs": "\n".join(f"{quoted(p['question'])} {quoted(p['answer'])}" for p in state["pairs"])
                 or "(none)",
                 "entities": ", ".join(quoted(entity) for entity in state["uncovered"]),
             },
-            output=_output(context.max_pairs, False),
+            at="root/coverage_repairer",
         )
         value: Any = asked.value
         drafts = _drafts(value.qa if value else (), coverage=True)
         row = step(
             "root/coverage_repairer",
             "answer",
-            "coverage_repairer",
             question=", ".join(state["uncovered"]),
             answer="\n".join(f"{pair['question']} {pair['answer']}" for pair in drafts),
             evidence=[passage.id],

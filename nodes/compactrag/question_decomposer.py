@@ -40,14 +40,7 @@ def question_decomposer(prompt: str) -> Node:
     async def question_decomposer(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
         context: CompactContext = runtime.context
         question = state["question"]
-        asked = await ask_model(
-            runtime,
-            node="decomposer",
-            step="root/decomposer",
-            prompt=prompt,
-            values={"question": quoted(question)},
-            output=Decomposition,
-        )
+        asked = await ask_model(runtime, prompt, Decomposition, {"question": quoted(question)}, at="root/decomposer")
         rows = [(row.question, row.depends_on) for row in (asked.value.subquestions if asked.value else [])]
         plan, problems = build_dag(rows, question, context.max_subquestions)
         if not plan:
@@ -59,7 +52,6 @@ def question_decomposer(prompt: str) -> Node:
         row = step(
             "root/decomposer",
             "decompose",
-            "decomposer",
             question=question,
             answer="\n".join(
                 f"{item['number']}. {literal(item['question'])}"

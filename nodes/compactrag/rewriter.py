@@ -50,7 +50,6 @@ def rewriter() -> Node:
             step(
                 f"root/{item['number']}",
                 "decompose",
-                "rewriter",
                 question=literal(item["question"]),
                 answer=by_number[item["number"]] if by_number[item["number"]] != literal(item["question"]) else "",
             )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
-from nodes.kit.state import GivenPassage, PassageRef, State
+from nodes.kit.state import GivenPassage, Hit, PassageRef, State
 
 __all__ = [
     "CompactState",
@@ -33,16 +33,11 @@ class PairsRef(TypedDict):
     pairs: int
 
 
-class PairRef(TypedDict):
-    """A question-answer pair of the knowledge base as the state names it."""
+class PairRef(Hit):
+    """A question-answer pair of the knowledge base as the state names it; its id is `<passage id>#<number>`."""
 
-    id: str
-    """`<passage id>#<number>`."""
     passage: str
     """Id of the passage that it was read from."""
-    preview: str
-    """The first 120 characters at most of question and answer."""
-    score: float
 
 
 class SubQuestion(TypedDict):

@@ -59,7 +59,6 @@ def verbatim_checker() -> Node:
         row = step(
             f"root/verbatim_checker/{1 + state['repaired']}",
             "verify",
-            "verbatim_checker",
             question=state["question"],
             answer=f"not mentioned: {', '.join(uncovered)}" if uncovered and pairs else "",
             verdict=", ".join(f"{count} {verdict}" for verdict, count in verdicts.items() if count) or "no pairs",

@@ -70,7 +70,6 @@ def ending_discriminator(prompt: str) -> Node:
         row = step(
             at,
             "verify",
-            "ending_discriminator",
             parent=hop["id"],
             question=state["question"],
             verdict=("sufficient" if hop["ended"] else "not sufficient") + by,

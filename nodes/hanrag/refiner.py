@@ -11,7 +11,7 @@ from inference.limits import QuestionText
 from nodes.chain import hop_id, next_hop, written
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.state import HanState
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
 from nodes.kit.state import Node
 from nodes.kit.steps import step
@@ -42,13 +42,11 @@ def seed_refiner(prompt: str) -> Node:
             return {"seed": state["question"]}
         asked = await ask_model(
             runtime,
-            node="refiner",
-            step=at,
-            prompt=prompt,
-            values={"question": quoted(state["question"])},
-            output=RefinedQuestion,
-            items=written(chain),
-            items_as="chain",
+            prompt,
+            RefinedQuestion,
+            {"question": quoted(state["question"])},
+            at=at,
+            items=Items("chain", written(chain)),
         )
         refined = plain(asked.value.question) if asked.value else ""
         problem = asked.problem or ("" if refined else "the seed question is empty")
@@ -56,7 +54,6 @@ def seed_refiner(prompt: str) -> Node:
         row = step(
             at,
             "decompose",
-            "refiner",
             question=state["question"],
             answer=seed,
             verdict="asked before" if seed in [hop["question"] for hop in chain] else "",

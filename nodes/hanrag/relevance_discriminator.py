@@ -100,7 +100,6 @@ def relevance_discriminator(prompt: str) -> Node:
             step(
                 at,
                 "judge",
-                "relevance_discriminator",
                 parent=state["at"],
                 question=state["seed"],
                 answer=ref["title"],

@@ -7,10 +7,10 @@ from typing import Annotated, Any, NotRequired
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
-from inference.ledger import Call, merge_calls
+from inference.ledger import Call
 from inference.revelator import Route
-from nodes.chain import Hop, Relevance, merge_hops, merge_relevance
-from nodes.kit.state import IndexRef, PassageRef, QuestionInput, State, Step, merge_steps
+from nodes.chain import Hop, Relevance
+from nodes.kit.state import IndexRef, PassageRef, QuestionInput, State, Step, merge_by_id
 
 __all__ = ["AnragInput", "AnragOutput", "AnragState", "HanInput", "HanState"]
 
@@ -30,16 +30,16 @@ class AnragInput(TypedDict):
 class AnragOutput(TypedDict):
     """What ANRAG gives back."""
 
-    chain: Annotated[list[Hop], merge_hops]
-    trajectory: Annotated[list[Step], merge_steps]
-    ledger: Annotated[list[Call], merge_calls]
+    chain: Annotated[list[Hop], merge_by_id]
+    trajectory: Annotated[list[Step], merge_by_id]
+    ledger: Annotated[list[Call], merge_by_id]
 
 
 class AnragState(AnragInput, AnragOutput, total=False):
     """ANRAG, noise-resistant retrieval in one step: a subgraph of HANRAG."""
 
     candidates: list[PassageRef]
-    judged: Annotated[list[Relevance], merge_relevance]
+    judged: Annotated[list[Relevance], merge_by_id]
 
 
 class HanInput(QuestionInput):
@@ -59,4 +59,4 @@ class HanState(State, total=False):
     """Of a compound question."""
     seed: str
     """Of a complex question: what is to be answered next."""
-    chain: Annotated[list[Hop], merge_hops]
+    chain: Annotated[list[Hop], merge_by_id]

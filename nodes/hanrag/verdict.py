@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.ledger import Call
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 
 __all__ = ["Verdict", "ask_verdict", "weigh"]
 
@@ -66,13 +66,11 @@ async def ask_verdict(
     (field,) = output.model_fields
     asked = await ask_model(
         runtime,
-        node=node,
-        step=step,
-        prompt=prompt,
-        values=values,
-        items=items,
-        items_as=items_as,
-        output=output,
+        prompt,
+        output,
+        values,
+        at=step,
+        items=Items(items_as, items),
         score=() if runtime.context.verdicts == "text" else (field,),
         binary=True,
     )

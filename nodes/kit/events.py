@@ -14,8 +14,7 @@ from typing import Any, Literal
 from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
-from nodes.compactrag.state import PairRef
-from nodes.kit.state import PassageRef, Step
+from nodes.kit.state import Hit, Step
 
 __all__ = [
     "AskedEvent",
@@ -46,7 +45,7 @@ class FoundEvent(TypedDict):
     step: str
     node: str
     question: str
-    passages: Sequence[PassageRef | PairRef]
+    passages: Sequence[Hit]
     """CompactRAG finds question-answer pairs."""
 
 

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from nodes.kit.state import SentenceRef
 from stores.passages import Passage
 
-__all__ = ["Labels", "counted", "is_label", "numbered", "passage_block", "plain", "quoted", "sentence_block"]
+__all__ = [
+    "Labels",
+    "counted",
+    "is_label",
+    "numbered",
+    "passage_block",
+    "passage_blocks",
+    "plain",
+    "quoted",
+    "sentence_block",
+]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = re.compile(
@@ -55,6 +65,11 @@ def numbered(items: Iterable[str]) -> str:
 def passage_block(number: int, passage: Passage) -> str:
     """A whole passage between delimiters, with its number."""
     return f'<passage number="{number}" title="{_title(passage)}">\n{quoted(passage.text)}\n</passage>'
+
+
+def passage_blocks(passages: Iterable[Passage]) -> list[str]:
+    """Whole passages between delimiters, numbered from 1."""
+    return [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
 
 
 def sentence_block(number: int, passage: Passage, only: Sequence[int] | None = None) -> str:

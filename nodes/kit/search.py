@@ -18,8 +18,8 @@ from inference.settings import get_settings
 from nodes.kit.context import Context, Retriever
 from nodes.kit.deadlines import within_deadlines
 from nodes.kit.events import AskedEvent, FoundEvent, tell
-from nodes.kit.model import place, thread_id
 from nodes.kit.passages import fetch, open_run_index, reference
+from nodes.kit.place import ledger_entry, node_name, thread_id
 from nodes.kit.state import PassageRef
 from nodes.kit.tracers import traced_searches
 from stores.given import rank_given
@@ -49,10 +49,10 @@ async def search(
     runtime: Runtime[Any],
     queries: Mapping[str, str],
     *,
-    node: str,
     mode: Retriever | None = None,
     top_k: int | None = None,
     step: str = "",
+    node: str = "",
 ) -> Found:
     """Search for several queries at once.
 
@@ -63,35 +63,25 @@ async def search(
         state: The run's state: `index`, or `given`.
         runtime: The node's runtime.
         queries: Id of the trajectory step -> query.
-        node: For the ledger.
         mode: Search mode, where it is not the context's.
         top_k: Hits a query, where it is not the context's.
         step: The one step that all of them belong to; the keys only tell them apart then.
+        node: Name for the ledger, where it is not the running node's.
 
     Raises:
         DeadlineError: The node's or the run's time is over; the run can be resumed.
     """
-    async with within_deadlines(runtime):
-        return await _search(state, runtime, queries, node, mode, top_k, step)
-
-
-async def _search(
-    state: Any,
-    runtime: Runtime[Any],
-    queries: Mapping[str, str],
-    node: str,
-    mode: Retriever | None,
-    top_k: int | None,
-    one_step: str,
-) -> Found:
     context: Context = runtime.context
-    count = top_k or context.top_k
+    node, count = node or node_name(), top_k or context.top_k
     started, clock = time.time(), time.perf_counter()
-    for step, query in queries.items():
-        tell(runtime, AskedEvent(type="asked", step=one_step or step, node=node, question=query))
+    for key, query in queries.items():
+        tell(runtime, AskedEvent(type="asked", step=step or key, node=node, question=query))
     given: list[str] = state["given"]
     how = "given" if given else mode or context.mode
-    async with traced_searches(state, queries, node=node, retriever=how, top_k=count) as reported:
+    async with (
+        within_deadlines(runtime),
+        traced_searches(state, queries, node=node, retriever=how, top_k=count) as reported,
+    ):
         if given:
             ranked, found = await _rank_given(state, given, list(queries.values()), count)
         else:
@@ -107,13 +97,13 @@ async def _search(
         passages = {passage.id: passage for passage in found}
         hits = [[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked]
         reported.extend(hits)
-    for (step, query), refs in zip(queries.items(), hits, strict=True):
-        tell(runtime, FoundEvent(type="found", step=one_step or step, node=node, question=query, passages=refs))
+    for (key, query), refs in zip(queries.items(), hits, strict=True):
+        tell(runtime, FoundEvent(type="found", step=step or key, node=node, question=query, passages=refs))
     return Found(
         hits=hits,
         passages=passages,
         calls=[
-            search_call(key, context.method, node, started, seconds, [hit for hit, _, _ in row], step=one_step)
+            search_call(key, context.method, node, started, seconds, [hit for hit, _, _ in row], step=step)
             for key, row in zip(queries, ranked, strict=True)
         ],
     )
@@ -149,22 +139,5 @@ def search_call(
     key: str, method: str, node: str, started: float, seconds: float, found: list[str], *, step: str = ""
 ) -> Call:
     """The ledger's entry for a search, with the ids of the passages that it found; by default its key is its step."""
-    return Call(
-        id=f"{thread_id()}.{method}.search.{key}",
-        kind="search",
-        node=node,
-        step=step or key,
-        prompt="",
-        prompt_hash="",
-        model="",
-        prompt_tokens=0,
-        completion_tokens=0,
-        cached_tokens=0,
-        started=round(started, 3),
-        seconds=round(seconds, 3),
-        finish_reason="",
-        cached=False,
-        repair=False,
-        found=found,
-        **place(),
-    )
+    id = f"{thread_id()}.{method}.search.{key}"
+    return ledger_entry(id, "search", node=node, step=step or key, started=started, seconds=seconds, found=found)

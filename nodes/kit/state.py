@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Annotated, Any, Literal, NotRequired, Protocol
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NotRequired, Protocol, TypeVar
 
 from langgraph.channels import EphemeralValue
 from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
-from inference.ledger import Call, merge_calls
+from inference.ledger import Call
 
 __all__ = [
     "GivenPassage",
+    "Hit",
     "IndexRef",
     "Node",
     "PassageRef",
@@ -24,9 +25,10 @@ __all__ = [
     "Step",
     "StepKind",
     "as_refs",
-    "merge_steps",
+    "merge_by_id",
 ]
 
+Row = TypeVar("Row", bound=Mapping[str, Any])
 Status = Literal["answered", "unanswerable", "failed"]
 
 
@@ -37,14 +39,19 @@ SentenceRef = tuple[str, int]
 """A sentence: passage id, sentence index from 0. (A checkpoint may give it back as a list.)"""
 
 
-class PassageRef(TypedDict):
-    """A passage as the state names it."""
+class Hit(TypedDict):
+    """What a search found, as the state names it: its text stays in the store."""
 
     id: str
-    title: str
     preview: str
     """The first 120 characters at most, so that a person stepping through can see what it is."""
     score: float
+
+
+class PassageRef(Hit):
+    """A passage as the state names it."""
+
+    title: str
     found_by: str
     """Which half of the store found it: `dense`, `sparse`, `both`; or `given`."""
 
@@ -114,10 +121,10 @@ class Node(Protocol):
         """Run the node."""
 
 
-def merge_steps(old: Sequence[Step], new: Sequence[Step]) -> list[Step]:
-    """Reducer: steps keyed by id, the later one wins. Applying the same steps twice changes nothing."""
-    merged = {step["id"]: step for step in old}
-    merged.update((step["id"], step) for step in new)
+def merge_by_id(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
+    """Reducer: rows keyed by their `id`, the later one wins. Applying the same rows twice changes nothing."""
+    merged = {row["id"]: row for row in old}
+    merged.update((row["id"], row) for row in new)
     return list(merged.values())
 
 
@@ -151,8 +158,8 @@ class State(TypedDict, total=False):
     """What the answer rests on, best first."""
     sentences: list[SentenceRef]
     """The sentences it rests on, where a method works with sentences."""
-    trajectory: Annotated[list[Step], merge_steps]
-    ledger: Annotated[list[Call], merge_calls]
+    trajectory: Annotated[list[Step], merge_by_id]
+    ledger: Annotated[list[Call], merge_by_id]
 
 
 def as_refs(rows: Iterable[Any]) -> list[SentenceRef]:

@@ -9,13 +9,12 @@ from typing import Any
 
 from langgraph.config import get_config
 
-from nodes.compactrag.state import PairRef
-from nodes.kit.state import PassageRef
+from nodes.kit.state import Hit
 
 __all__ = ["FAILED_TRY", "Hits", "traced_failure", "traced_searches"]
 
 FAILED_TRY = "failed try"
-Hits = Sequence[PassageRef | PairRef]
+Hits = Sequence[Hit]
 
 
 @asynccontextmanager

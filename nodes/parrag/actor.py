@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from inference.limits import LongText
 from nodes.generator import is_abstention
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import passage_block, plain, quoted
 from nodes.kit.search import search
 from nodes.kit.state import Node, PassageRef
@@ -45,20 +45,20 @@ def actor(prompt: str, from_trajectory: str, *, mode: Literal["sparse"] | None =
         plan_step = current_step(state)
         again = bool(plan_step["attempts"])
         at = f"{step_id(state)}/revision" if again else step_id(state)
-        name = "reviser" if again else "actor"
         if plan_step["action"] == "Answer" and not again:
             return await _answer_from_trajectory(state, runtime, from_trajectory, at)
-        found = await search(state, runtime, {at: plan_step["asked"]}, node=name, mode=mode)
+        found = await search(state, runtime, {at: plan_step["asked"]}, mode=mode)
         documents = found.hits[0]
         asked = await ask_model(
             runtime,
-            node=name,
-            step=at,
-            prompt=prompt,
-            values={"question": quoted(plan_step["asked"])},
-            output=CitedAnswer,
-            items=[passage_block(number, found.passages[ref["id"]]) for number, ref in enumerate(documents, start=1)],
-            items_as="documents",
+            prompt,
+            CitedAnswer,
+            {"question": quoted(plan_step["asked"])},
+            at=at,
+            items=Items(
+                "documents",
+                [passage_block(number, found.passages[ref["id"]]) for number, ref in enumerate(documents, start=1)],
+            ),
         )
         shown = documents[: len(documents) - asked.truncated]
         answer, cited = read_citations(asked.value.answer if asked.value else "", shown)
@@ -66,7 +66,6 @@ def actor(prompt: str, from_trajectory: str, *, mode: Literal["sparse"] | None =
         row = step(
             at,
             "answer",
-            name,
             parent=step_id(state) if again else "root",
             question=plan_step["asked"],
             answer=attempt["answer"],
@@ -91,13 +90,11 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[Any], prompt
     plan_step = current_step(state)
     asked = await ask_model(
         runtime,
-        node="actor",
-        step=at,
-        prompt=prompt,
-        values={"question": quoted(plan_step["asked"])},
-        output=CitedAnswer,
-        items=trajectory(state, state["current"]),
-        items_as="trajectory",
+        prompt,
+        CitedAnswer,
+        {"question": quoted(plan_step["asked"])},
+        at=at,
+        items=Items("trajectory", trajectory(state, state["current"])),
     )
     answer, _ = read_citations(asked.value.answer if asked.value else "", [])
     before = [attempt for row in state["plan"][: state["current"]] if (attempt := chosen(row))]
@@ -106,7 +103,6 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[Any], prompt
     row = step(
         at,
         "answer",
-        "actor",
         question=plan_step["asked"],
         answer=attempt["answer"],
         evidence=attempt["cited"],

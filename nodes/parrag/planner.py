@@ -49,7 +49,6 @@ def hop_predictor() -> Node:
         row = step(
             "root/hop_predictor",
             "route",
-            "hop_predictor",
             question=state["question"],
             answer=f"{hops} {'hop' if hops == 1 else 'hops'} ({how})",
             score=score,
@@ -70,25 +69,19 @@ def planner(prompt: str) -> Node:
         context: ParContext = runtime.context
         question = state["question"]
         if "plan" in context.ablate:
-            row = step("root/planner", "decompose", "planner", question=question, answer=question, verdict="no plan")
+            row = step("root/planner", "decompose", question=question, answer=question, verdict="no plan")
             return {"plan": [_single(question)], "current": 0, "exemplars": [], "trajectory": [row]}
         examples = await asyncio.to_thread(
             choose_exemplars, question, context.exemplars, hops=state["hops"], count=context.exemplar_count
         )
         asked = await ask_model(
-            runtime,
-            node="planner",
-            step="root/planner",
-            prompt=prompt,
-            values={"question": quoted(question), "exemplars": _written(examples)},
-            output=Plan,
+            runtime, prompt, Plan, {"question": quoted(question), "exemplars": _written(examples)}, at="root/planner"
         )
         plan = [_planned(row) for row in (asked.value.steps if asked.value else []) if plain(row.question)]
         fallback = asked.problem or ("" if plan else "the plan has no step")
         row = step(
             "root/planner",
             "decompose",
-            "planner",
             question=question,
             answer="\n".join(f"{item['action']}: {item['question']}" for item in plan[: context.max_steps]),
             verdict=f"cut to {context.max_steps} of {len(plan)} steps" if len(plan) > context.max_steps else "",

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import QuestionText
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
 from nodes.kit.state import Node
 from nodes.kit.steps import step
@@ -38,20 +38,17 @@ def refiner(prompt: str) -> Node:
         plan_step = current_step(state)
         asked = await ask_model(
             runtime,
-            node="refiner",
-            step=f"{step_id(state)}/question",
-            prompt=prompt,
-            values={"question": quoted(plan_step["question"])},
-            output=RefinedQuestion,
-            items=trajectory(state, state["current"]),
-            items_as="trajectory",
+            prompt,
+            RefinedQuestion,
+            {"question": quoted(plan_step["question"])},
+            at=f"{step_id(state)}/question",
+            items=Items("trajectory", trajectory(state, state["current"])),
         )
         refined = plain(asked.value.question) if asked.value else ""
         problem = asked.problem or ("" if refined else "the refined question is empty")
         row = step(
             f"{step_id(state)}/question",
             "decompose",
-            "refiner",
             question=plan_step["question"],
             answer=refined or plan_step["question"],
             calls=len(asked.calls),

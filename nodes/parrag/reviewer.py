@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from inference.structured import BadOutput
 from nodes.kit.events import tell_verdicts
-from nodes.kit.model import Asked, ask_model
+from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.person import Decision, decide, shown
 from nodes.kit.rendering import passage_block, quoted
@@ -72,13 +72,13 @@ def accuracy_judge(prompt: str) -> Node:
         passages = await fetch(state, plan_step["attempts"][-1]["cited"])
         asked = await ask_model(
             runtime,
-            node="accuracy_judge",
-            step=review_id(state),
-            prompt=prompt,
-            values={"question": quoted(plan_step["asked"]), "answer": quoted(plan_step["attempts"][-1]["answer"])},
-            output=Accuracy,
-            items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-            items_as="documents",
+            prompt,
+            Accuracy,
+            {"question": quoted(plan_step["asked"]), "answer": quoted(plan_step["attempts"][-1]["answer"])},
+            at=review_id(state),
+            items=Items(
+                "documents", [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
+            ),
         )
         value = round(asked.value.score, 4) if asked.value else 0.0
         judged = Judgement(value=value, label="", problem=asked.problem, truncated=asked.truncated)
@@ -142,13 +142,11 @@ async def ask_attribution(
     scored = runtime.context.attribution == "attrscore"
     return await ask_model(
         runtime,
-        node="attribution_judge",
-        step=step,
-        prompt=scorer_prompt if scored else prompt,
-        values={"question": quoted(question), "answer": quoted(answer)},
-        output=Attribution,
-        items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-        items_as="documents",
+        scorer_prompt if scored else prompt,
+        Attribution,
+        {"question": quoted(question), "answer": quoted(answer)},
+        at=step,
+        items=Items("documents", [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]),
         role="attribution" if scored else "llm",
         read=read_label if scored else None,
     )
@@ -206,7 +204,6 @@ def reviewer() -> Node:
         row = step(
             at,
             "verify",
-            "reviewer",
             parent=at.rpartition("/")[0],
             question=plan_step["asked"],
             answer=f"accuracy {accuracy['value']:.2f}, {attribution['label']}, weight of accuracy {alpha:.2f}",

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from inference.ledger import Call
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch, shortened
 from nodes.kit.rendering import Labels, is_label, numbered, plain, quoted, sentence_block
 from nodes.kit.state import SentenceRef, Step, as_refs
@@ -85,17 +85,15 @@ async def choose_sentences(
         ]
     asked = await ask_model(
         runtime,
-        node=node,
-        step=step,
-        prompt=prompt,
-        values={
+        prompt,
+        EvidenceLabels,
+        {
             "question": quoted(state["question"]),
             "subquestions": numbered(state.get("subquestions") or [state["question"]]),
             "current": ", ".join(labels.label(ref) for ref in current) or "(none)",
         },
-        output=EvidenceLabels,
-        items=blocks,
-        items_as="candidates",
+        at=step,
+        items=Items("candidates", blocks),
     )
     if asked.value is None:
         return Chosen(None, pool, asked.problem, asked.calls, asked.truncated)
@@ -125,7 +123,6 @@ def evidence_step(
     return step(
         step_id,
         "judge",
-        node,
         question=state["question"],
         answer=f"{len(now)} sentence{'s' * (len(now) != 1)}" + (f" ({', '.join(changes)})" if old and changes else ""),
         verdict="changed" if changes else "unchanged",

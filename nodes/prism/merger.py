@@ -44,7 +44,6 @@ def merger() -> Node:
         row = step(
             "root/merger",
             "aggregate",
-            "merger",
             question=state["question"],
             answer=f"{counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
             evidence=[ref["id"] for ref in evidence],
@@ -78,7 +77,6 @@ async def _gold(state: PrismState) -> dict[str, Any]:
     merged = step(
         "root/merger",
         "aggregate",
-        "merger",
         question=state["question"],
         answer=f"gold evidence: {counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
         evidence=[ref["id"] for ref in evidence],

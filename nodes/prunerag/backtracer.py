@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from inference.limits import Limited
 from nodes.generator import Answer, read_answer
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch, interleave
 from nodes.kit.rendering import passage_block, plain, quoted
 from nodes.kit.state import Node, RunError
@@ -71,19 +71,18 @@ def summarizer(prompt: str) -> Node:
         passages = await fetch(state, [ref["id"] for ref in node["documents"]])
         asked = await ask_model(
             runtime,
-            node="summarizer",
-            step=f"{node['id']}/summary",
-            prompt=prompt,
-            values={"query": quoted(node["query"]), "entities": quoted("; ".join(node["entities"]))},
-            output=Summary,
-            items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-            items_as="documents",
+            prompt,
+            Summary,
+            {"query": quoted(node["query"]), "entities": quoted("; ".join(node["entities"]))},
+            at=f"{node['id']}/summary",
+            items=Items(
+                "documents", [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
+            ),
         )
         summary = plain(asked.value.summary) if asked.value else ""
         row = step(
             f"{node['id']}/summary",
             "aggregate",
-            "summarizer",
             parent=node["id"],
             question=node["query"],
             answer=summary,
@@ -117,24 +116,23 @@ def aggregator(prompt: str, whole_tree: str) -> Node:
         step_id = f"{node['id']}/backtrace"
         asked = await ask_model(
             runtime,
-            node="aggregator",
-            step=step_id,
-            prompt=whole_tree if whole else prompt,
-            values={
+            whole_tree if whole else prompt,
+            Answer,
+            {
                 "question": quoted(state["question"]),
                 "query": quoted(node["query"]),
                 "results": _results(below) or "(none)",
             },
-            output=Answer,
-            items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-            items_as="documents",
+            at=step_id,
+            items=Items(
+                "documents", [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
+            ),
             role="generator",
         )
         answer, status = read_answer(asked.value)
         row = step(
             step_id,
             "aggregate",
-            "aggregator",
             parent=node["id"],
             question=node["query"],
             answer=answer,

@@ -61,11 +61,10 @@ def extractor(prompt: str) -> Node:
         node = state["node"]
         asked = await ask_model(
             runtime,
-            node="extractor",
-            step=f"{node['id']}/entities",
-            prompt=prompt,
-            values={"query": quoted(node["query"]), "question": quoted(state["question"])},
-            output=Entities,
+            prompt,
+            Entities,
+            {"query": quoted(node["query"]), "question": quoted(state["question"])},
+            at=f"{node['id']}/entities",
         )
         entities = distinct(asked.value.entities if asked.value else [])[: runtime.context.branching]
         problem = asked.problem or ("" if entities else "no entity was found")
@@ -74,7 +73,6 @@ def extractor(prompt: str) -> Node:
         row = step(
             f"{node['id']}/entities",
             "decompose",
-            "extractor",
             parent=node["id"],
             question=node["query"],
             answer="\n".join(entities),

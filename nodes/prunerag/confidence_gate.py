@@ -79,7 +79,6 @@ def human_gate() -> Node:
         row = step(
             f"{node['id']}/person",
             "verify",
-            "human_gate",
             parent=node["id"],
             question=node["query"],
             answer=node["answer"] if said.decision == "accept" else "",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from inference.limits import LongText, QuestionText
 from nodes.generator import is_abstention
-from nodes.kit.model import ask_model
+from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted
 from nodes.kit.search import search
@@ -78,18 +78,19 @@ def decomposer(prompt: str) -> Node:
         if branches:
             asked = await ask_model(
                 runtime,
-                node="decomposer",
-                step=step_id,
-                prompt=prompt,
-                values={
+                prompt,
+                _output(branches, context.branching),
+                {
                     "question": quoted(state["question"]),
                     "query": quoted(node["query"]),
                     "parent": quoted(state.get("parent_query") or "(none: this is the question itself)"),
                     "choices": _choices(branches, context.branching),
                 },
-                output=_output(branches, context.branching),
-                items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-                items_as="documents",
+                at=step_id,
+                node="decomposer",
+                items=Items(
+                    "documents", [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
+                ),
                 score=("answer",) if "answer" in branches and gated(context) else (),
             )
             calls += asked.calls
@@ -109,7 +110,7 @@ def decomposer(prompt: str) -> Node:
         row = step(
             step_id,
             "answer" if answered else "decompose",
-            "decomposer",
+            node="decomposer",
             parent=node["id"] if barred else node["parent"],
             question=node["query"],
             answer=node["answer"] if answered else "\n".join(node["branches"]),

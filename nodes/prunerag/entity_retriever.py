@@ -26,7 +26,7 @@ def entity_retriever() -> Node:
         node = state["node"]
         entities = node["entities"][: node["searches"]]
         queries = {f"{node['id']}/{number}": entity for number, entity in enumerate(entities)}
-        found = await search(state, runtime, queries, node="entity_retriever", step=node["id"])
+        found = await search(state, runtime, queries, step=node["id"])
         documents = interleave(found.hits)[: runtime.context.top_k]
         unsearched = node["entities"][node["searches"] :]
         spent = f"the search budget left out {', '.join(unsearched)}" if unsearched else ""
@@ -34,7 +34,6 @@ def entity_retriever() -> Node:
         row = step(
             node["id"],
             "retrieve",
-            "entity_retriever",
             parent=node["parent"],
             question="; ".join(entities),
             answer=counted(len(documents), "passage"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from nodes.kit.state import IndexRef, PassageRef, State
+from nodes.kit.state import IndexRef, PassageRef, State, merge_by_id
 
-__all__ = ["Branch", "PruneState", "TreeNode", "merge_tree"]
+__all__ = ["Branch", "PruneState", "TreeNode"]
 
 
 class TreeNode(TypedDict):
@@ -43,17 +42,10 @@ class TreeNode(TypedDict):
     """What goes up in backtracing (Sec. 3.3); None until then."""
 
 
-def merge_tree(old: Sequence[TreeNode], new: Sequence[TreeNode]) -> list[TreeNode]:
-    """Reducer: nodes keyed by id, the later one wins."""
-    merged = {node["id"]: node for node in old}
-    merged.update((node["id"], node) for node in new)
-    return list(merged.values())
-
-
 class PruneState(State, total=False):
     """PruneRAG: the query decomposition tree."""
 
-    tree: Annotated[list[TreeNode], merge_tree]
+    tree: Annotated[list[TreeNode], merge_by_id]
     frontier: list[str]
     """Ids of the nodes of the level that is being worked on."""
 

@@ -101,7 +101,7 @@ def pruned_step(node: TreeNode, by: str, known: Iterable[Step] = ()) -> Step:
         known: Steps so far.
     """
     said = next((row for row in known if row["id"] == node["id"]), None) or step(
-        node["id"], "decompose", by, parent=node["parent"], question=node["query"]
+        node["id"], "decompose", parent=node["parent"], question=node["query"]
     )
     return {**said, "verdict": f"pruned: {node['pruned']}"}
 

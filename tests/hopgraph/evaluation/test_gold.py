@@ -36,7 +36,7 @@ def scores(asked: Question, *evidence: int):
     ids = store_given(PARAGRAPHS)
     passages = {passage.id: passage for passage in get_given(ids)}
     found = [ids[at] for at in evidence]
-    settled = step("root/merger", "aggregate", "merger", sentences=[(key, 0) for key in found])
+    settled = step("root/merger", "aggregate", node="merger", sentences=[(key, 0) for key in found])
     line = result(evidence=found, retrieved=found, trajectory=[settled])
     return score(line, as_known(asked, "contexts"), passages)
 

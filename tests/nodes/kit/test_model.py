@@ -11,7 +11,8 @@ import pytest
 
 from inference import embedded
 from inference.chat import Message
-from nodes.kit.model import open_endpoint, pack_prompt, unpack_prompt
+from nodes.kit.model import open_endpoint
+from nodes.kit.request import pack_prompt, unpack_prompt
 
 
 def test_a_packed_prompt_is_small_and_comes_back_as_it_was():
