@@ -52,9 +52,9 @@ builder.add_node(
     ),
 )
 builder.add_node("single_step_retriever", retriever(into="evidence"))
-builder.add_node("single_step_reader", generator("standard_rag/answer", name="single_step_reader"))
+builder.add_node("single_step_reader", generator("standard_rag/answer"))
 builder.add_node("reasoner", reasoner("ircot/thought"))
-builder.add_node("multi_step_reader", generator("ircot/answer", name="multi_step_reader", output=ReasonedAnswer))
+builder.add_node("multi_step_reader", generator("ircot/answer", output=ReasonedAnswer))
 
 TAKE: dict[Hashable, str] = {
     "no_retrieval": "generator",

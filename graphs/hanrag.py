@@ -89,18 +89,18 @@ builder = StateGraph(HanState, context_schema=HanContext, input_schema=HanInput)
 builder.add_node("intake", intake(resets=fresh))
 builder.add_node("router", router("hanrag/router"))
 builder.add_node("generator", generator("hanrag/straightforward", blocks=None))
-builder.add_node("decomposer", analyzer("hanrag/decomposer", name="decomposer", output=ThoughtAndSubquestions))
+builder.add_node("decomposer", analyzer("hanrag/decomposer", output=ThoughtAndSubquestions))
 builder.add_node("refiner", seed_refiner("hanrag/refiner"))
 builder.add_node("anrag", anrag.compile())
 builder.add_node("ending_discriminator", ending_discriminator("hanrag/ending"))
 builder.add_node("conclude", conclude_hop())
 builder.add_node(
     "aggregator",
-    generator("hanrag/aggregator", name="aggregator", blocks=chain_blocks, evidence=chain_evidence),
+    generator("hanrag/aggregator", blocks=chain_blocks, evidence=chain_evidence),
 )
 builder.add_node(
     "synthesizer",
-    generator("hanrag/synthesizer", name="synthesizer", blocks=chain_blocks, evidence=chain_evidence),
+    generator("hanrag/synthesizer", blocks=chain_blocks, evidence=chain_evidence),
 )
 
 builder.add_edge(START, "intake")

@@ -12,7 +12,7 @@ from nodes.kit.state import QuestionInput, as_refs
 from nodes.prism.adder import adder
 from nodes.prism.context import PrismContext
 from nodes.prism.merger import merger
-from nodes.prism.selector import guess, selector
+from nodes.prism.selector import guess, selector, setwise
 from nodes.prism.state import PrismState
 from nodes.retriever import retriever
 
@@ -85,11 +85,11 @@ builder.add_node(
         ranks_given=lambda context: context.condition == "oner",
     ),
 )
-builder.add_node("guess", guess("prism/guess"))
-builder.add_node("selector", selector("prism/selector", prune="prism/selector_prune"))
-builder.add_node("adder", adder("prism/adder"))
-builder.add_node("setwise", selector("prism/setwise", name="setwise"))
-builder.add_node("merger", merger())
+builder.add_node("guess", guess)
+builder.add_node("selector", selector)
+builder.add_node("adder", adder)
+builder.add_node("setwise", setwise)
+builder.add_node("merger", merger)
 builder.add_node("generator", generator("prism/answer"))
 
 builder.add_edge(START, "intake")
