@@ -12,7 +12,7 @@ from nodes.kit.state import QuestionInput, State
 __all__ = ["builder"]
 
 builder = StateGraph(State, context_schema=NoRetrievalContext, input_schema=QuestionInput)
-builder.add_node("intake", intake(searches=False))
+builder.add_node("intake", intake())
 builder.add_node("generator", generator("no_retrieval/answer", blocks=None))
 
 builder.add_edge(START, "intake")
