@@ -8,6 +8,7 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 
 from graphs import ircot
+from nodes.baselines.complexity import COMPLEXITY, ComplexityChoice
 from nodes.baselines.context import AdaptiveContext, Complexity
 from nodes.baselines.reasoner import reasoner, round_id
 from nodes.baselines.state import AdaptiveInput, AdaptiveState
@@ -15,7 +16,7 @@ from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
 from nodes.kit.routing import with_context
 from nodes.retriever import retriever
-from nodes.router import COMPLEXITY, ComplexityChoice, given_route, router
+from nodes.router import given_route, router
 
 __all__ = ["builder"]
 
@@ -53,7 +54,7 @@ builder.add_node(
 )
 builder.add_node("single_step_retriever", retriever(into="evidence"))
 builder.add_node("single_step_reader", generator("standard_rag/answer"))
-builder.add_node("reasoner", reasoner("ircot/thought"))
+builder.add_node("reasoner", reasoner)
 builder.add_node("multi_step_reader", generator("ircot/answer", output=ReasonedAnswer))
 
 TAKE: dict[Hashable, str] = {

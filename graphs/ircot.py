@@ -53,7 +53,7 @@ builder.add_node(
         grows=True,
     ),
 )
-builder.add_node("reasoner", reasoner("ircot/thought"))
+builder.add_node("reasoner", reasoner)
 builder.add_node("generator", generator("ircot/answer", output=ReasonedAnswer))
 
 AFTER_REASONER: dict[Hashable, str] = {"next search": "retriever", "concluded": "generator"}

@@ -33,7 +33,7 @@ builder.add_node("intake", intake(resets=lambda given: {"iteration": 0, "draft":
 builder.add_node(
     "retriever", retriever(into="evidence", queries=query, at=iteration_id, ranks_given=lambda context: True)
 )
-builder.add_node("drafter", drafter("iter_retgen/draft"))
+builder.add_node("drafter", drafter)
 
 AFTER_DRAFTER: dict[Hashable, str] = {"next iteration": "retriever", "done": END}
 builder.add_edge(START, "intake")

@@ -25,7 +25,7 @@ def act(state: ReactState) -> str:
 
 builder = StateGraph(ReactState, context_schema=ReactContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(resets=lambda given: {"turns": [], "page": []}))
-builder.add_node("agent", agent("react/agent"))
+builder.add_node("agent", agent)
 builder.add_node(
     "retriever",
     retriever(
@@ -35,7 +35,7 @@ builder.add_node(
         ranks_given=lambda context: True,
     ),
 )
-builder.add_node("lookup", lookup())
+builder.add_node("lookup", lookup)
 
 ACT: dict[Hashable, str] = {"search": "retriever", "look up": "lookup", "finish": END}
 builder.add_edge(START, "intake")

@@ -20,8 +20,8 @@ from nodes.chain import Hop, written
 from nodes.hanrag.ending_discriminator import EndingVerdict
 from nodes.hanrag.refiner import RefinedQuestion
 from nodes.hanrag.relevance_discriminator import RelevanceVerdict
+from nodes.hanrag.routes import RouteChoice
 from nodes.kit.rendering import passage_block, quoted
-from nodes.router import RouteChoice
 from prompts.loader import load_prompt
 from stores.passages import Passage
 
