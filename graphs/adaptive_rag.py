@@ -8,6 +8,7 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 
 from graphs import ircot
+from graphs.about import About
 from nodes.context import AdaptiveContext
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
@@ -17,7 +18,18 @@ from nodes.router import COMPLEXITY, ComplexityChoice, given_route, router
 from nodes.routing import with_context
 from nodes.state import AdaptiveInput, AdaptiveState, Complexity
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Adaptive-RAG",
+    summary="no search, one, or IRCoT, by how complex the question is",
+    citation=(
+        "Jeong et al., Adaptive-RAG: Learning to Adapt Retrieval-Augmented Large Language Models "
+        "through Question Complexity"
+    ),
+    published="2024-03",
+    kind="baseline",
+)
 
 
 def fresh(given: AdaptiveState) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
+from graphs.about import About
 from nodes.answer_extractor import answer_extractor
 from nodes.context import CompactContext
 from nodes.dag import in_wave
@@ -17,7 +18,15 @@ from nodes.question_decomposer import question_decomposer
 from nodes.rewriter import rewriter
 from nodes.state import CompactState, QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="CompactRAG",
+    summary="two calls a question, over question-answer pairs that were read beforehand",
+    citation="Yang et al., CompactRAG: Reducing LLM Calls and Token Overhead in Multi-Hop Question Answering",
+    published="2026-02",
+    kind="method",
+)
 
 
 def after_wave(state: CompactState) -> str:

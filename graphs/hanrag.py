@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
+from graphs.about import About
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
 from nodes.chain import chain_blocks, chain_evidence, send_hop
 from nodes.context import HanContext
@@ -21,7 +22,18 @@ from nodes.router import given_route, router
 from nodes.routing import with_context
 from nodes.state import AnragInput, AnragOutput, AnragState, HanInput, HanState, Route
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="HANRAG",
+    summary="a router to four paths, with noise-resistant retrieval",
+    citation=(
+        "Sun et al., HANRAG: Heuristic Accurate Noise-resistant Retrieval-Augmented Generation "
+        "for Multi-hop Question Answering"
+    ),
+    published="2025-09",
+    kind="method",
+)
 
 
 @with_context(HanContext)

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
+from graphs.about import About
 from nodes.context import IrcotContext
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
@@ -14,7 +15,18 @@ from nodes.retriever import retriever
 from nodes.routing import with_context
 from nodes.state import IrcotState, QuestionInput
 
-__all__ = ["builder", "fresh", "goes_on", "query"]
+__all__ = ["ABOUT", "builder", "fresh", "goes_on", "query"]
+
+ABOUT = About(
+    name="IRCoT",
+    summary="a search after every sentence of a chain of thought",
+    citation=(
+        "Trivedi et al., Interleaving Retrieval with Chain-of-Thought Reasoning for "
+        "Knowledge-Intensive Multi-Step Questions"
+    ),
+    published="2022-12",
+    kind="baseline",
+)
 
 
 def fresh(given: IrcotState) -> IrcotState:

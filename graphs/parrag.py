@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
+from graphs.about import About
 from nodes.actor import actor
 from nodes.collector import collector, trajectory_blocks
 from nodes.context import ParContext
@@ -18,7 +19,15 @@ from nodes.reviewer import accuracy_judge, attribution_judge, is_accepted, revie
 from nodes.routing import with_context
 from nodes.state import ParState, QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PAR-RAG",
+    summary="a plan whose every step is acted on and reviewed",
+    citation="Zhang et al., Credible Plan-Driven RAG Method for Multi-Hop Question Answering",
+    published="2025-04",
+    kind="method",
+)
 
 
 @with_context(ParContext)

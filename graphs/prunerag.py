@@ -5,6 +5,7 @@ from __future__ import annotations
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
+from graphs.about import About
 from nodes.backtracer import aggregator, backtracer, conclude, next_to_resolve, summarizer
 from nodes.brancher import brancher, extractor
 from nodes.confidence_gate import confidence_gate, human_gate, judged
@@ -17,7 +18,18 @@ from nodes.routing import with_context
 from nodes.state import PruneState, QuestionInput
 from nodes.tree import send
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PruneRAG",
+    summary="a decomposition tree, pruned by answer confidence",
+    citation=(
+        "Jiao et al., PruneRAG: Confidence-Guided Query Decomposition Trees for Efficient "
+        "Retrieval-Augmented Generation"
+    ),
+    published="2026-01",
+    kind="method",
+)
 
 
 def expand(state: PruneState) -> list[Send] | str:

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
+from graphs.about import About
 from nodes.agent import agent, turn_id
 from nodes.context import ReactContext
 from nodes.intake import intake
@@ -13,7 +14,15 @@ from nodes.lookup import lookup
 from nodes.retriever import retriever
 from nodes.state import QuestionInput, ReactState
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="ReAct",
+    summary="thought, action (search, lookup, finish) and observation in turn",
+    citation="Yao et al., ReAct: Synergizing Reasoning and Acting in Language Models",
+    published="2022-10",
+    kind="baseline",
+)
 
 
 def act(state: ReactState) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
 
+from graphs.about import About
 from nodes.asker import asker
 from nodes.context import SelfAskContext
 from nodes.hop import hop_generator
@@ -14,7 +15,15 @@ from nodes.intake import intake
 from nodes.retriever import retriever
 from nodes.state import QuestionInput, SelfAskState
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Self-Ask",
+    summary="follow-up questions, each looked up and answered",
+    citation="Press et al., Measuring and Narrowing the Compositionality Gap in Language Models",
+    published="2022-10",
+    kind="baseline",
+)
 
 
 def after_asker(state: SelfAskState) -> str:
