@@ -8,6 +8,7 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 
 from graphs import ircot
+from graphs.about import About
 from nodes.baselines.complexity import COMPLEXITY, ComplexityChoice
 from nodes.baselines.context import AdaptiveContext, Complexity
 from nodes.baselines.reasoner import reasoner, round_id
@@ -18,7 +19,18 @@ from nodes.kit.routing import with_context
 from nodes.retriever import retriever
 from nodes.router import given_route, router
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Adaptive-RAG",
+    summary="no search, one, or IRCoT, by how complex the question is",
+    citation=(
+        "Jeong et al., Adaptive-RAG: Learning to Adapt Retrieval-Augmented Large Language Models "
+        "through Question Complexity"
+    ),
+    published="2024-03",
+    kind="baseline",
+)
 
 
 def fresh(given: AdaptiveState) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
+from graphs.about import About
 from inference.revelator import Route
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
 from nodes.chain import chain_blocks, chain_evidence
@@ -24,7 +25,18 @@ from nodes.intake import intake
 from nodes.kit.routing import with_context
 from nodes.router import given_route, router
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="HANRAG",
+    summary="a router to four paths, with noise-resistant retrieval",
+    citation=(
+        "Sun et al., HANRAG: Heuristic Accurate Noise-resistant Retrieval-Augmented Generation "
+        "for Multi-hop Question Answering"
+    ),
+    published="2025-09",
+    kind="method",
+)
 
 
 @with_context(HanContext)

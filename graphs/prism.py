@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
 
+from graphs.about import About
 from nodes.analyzer import analyzer
 from nodes.generator import generator
 from nodes.intake import intake
@@ -16,7 +17,15 @@ from nodes.prism.selector import guess, selector, setwise
 from nodes.prism.state import PrismState
 from nodes.retriever import retriever
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PRISM",
+    summary="precision and recall in a loop over evidence sentences",
+    citation="Nahid and Rafiei, PRISM: Agentic Retrieval with LLMs for Multi-Hop Question Answering",
+    published="2025-10",
+    kind="method",
+)
 
 WHOLE_POOL = ("full_context", "setwise")
 """Conditions that look at one search's whole pool of candidates."""

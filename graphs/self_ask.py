@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
 
+from graphs.about import About
 from nodes.baselines.asker import asker
 from nodes.baselines.context import SelfAskContext
 from nodes.baselines.state import SelfAskState
@@ -14,7 +15,15 @@ from nodes.hop import hop_generator, hop_retriever
 from nodes.intake import intake
 from nodes.kit.state import QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Self-Ask",
+    summary="follow-up questions, each looked up and answered",
+    citation="Press et al., Measuring and Narrowing the Compositionality Gap in Language Models",
+    published="2022-10",
+    kind="baseline",
+)
 
 
 def after_asker(state: SelfAskState) -> str:
