@@ -10,9 +10,9 @@ from typing import Annotated, Any, get_args
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, BeforeValidator
 
-from inference import revelator
 from inference.errors import InputError
-from inference.revelator import Route
+from inference.heads import revelator
+from inference.heads.revelator import Route
 from nodes.baselines.context import Complexity
 from nodes.kit.model import ask_model
 from nodes.kit.rendering import quoted
