@@ -11,7 +11,7 @@ from inference.errors import HopgraphError
 
 __all__ = ["WEIGHTS", "guarded", "parser", "written"]
 
-WEIGHTS = Path(__file__).parents[1] / "inference"
+WEIGHTS = Path(__file__).parents[1] / "inference" / "heads"
 """Folder of the shipped weights."""
 
 

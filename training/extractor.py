@@ -1,6 +1,6 @@
 """Trains CompactRAG's answer extractor (Sec. 3.2.2) and prints the tables of `training/README.md`.
 
-python -m training.extractor --data ../shared/data               train, and write inference/extractor.npz
+python -m training.extractor --data ../shared/data               train, and write inference/heads/extractor.npz
 python -m training.extractor --data ../shared/data --evaluate    what the shipped extractor does (no torch)
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from inference.errors import InputError
 from inference.extractor import extract_answers
-from inference.heads import save_weights
+from inference.heads.npz import save_weights
 from training.command import WEIGHTS, guarded, parser, written
 from training.hop_data import normalised, rows_of, text_of
 from training.measures import agreement, table

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.extractor import allowed_spans, answer_pieces, likeness
-from inference.heads import Array, Trunk, untrained_layers, whole_words
+from inference.heads.scores import whole_words
+from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.extractor import Example
 from training.layers import Schedule, SpanHead, States, UpperLayers, array, fit, padded, span_loss
 

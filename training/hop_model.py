@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads import Array, Trunk, untrained_layers
-from inference.hops import SurfaceFeatures, prepared, surface_features
+from inference.heads.hops import SurfaceFeatures, prepared, surface_features
+from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.hop_data import Labelled
 from training.layers import Schedule, States, UpperLayers, array, fit
 
@@ -54,7 +54,7 @@ class HopModel(nn.Module):
         return result
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/hops.py` reads them."""
+        """The weights as `inference/heads/hops.py` reads them."""
         own = {
             "hidden": array(self.hidden.weight.T),
             "hidden_bias": array(self.hidden.bias),
@@ -73,7 +73,7 @@ def train(rows: Sequence[Labelled], schedule: Schedule = SCHEDULE, without: Sequ
         without: Surface features that are blanked, here and in the weights.
 
     Returns:
-        What `inference/hops.py` reads.
+        What `inference/heads/hops.py` reads.
     """
     torch.manual_seed(schedule.seed)
     raw = _surface(rows)

@@ -1,6 +1,6 @@
 """Trains PAR-RAG's hop predictor (Sec. 3.3, 4.4) and prints the tables of `training/README.md`.
 
-python -m training.hops --data ../shared/data               train, and write inference/hops.npz
+python -m training.hops --data ../shared/data               train, and write inference/heads/hops.npz
 python -m training.hops --data ../shared/data --evaluate    what the shipped predictor does (no torch)
 python -m training.hops --data ../shared/data --ablate      what each feature is worth
 """
@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.heads import load_weights, save_weights
-from inference.hops import SurfaceFeatures, predict_hops
+from inference.heads.hops import SurfaceFeatures, predict_hops
+from inference.heads.npz import load_weights, save_weights
 from training.command import WEIGHTS, guarded, parser, written
 from training.hop_data import Labelled, evaluation_sets, training_rows
 

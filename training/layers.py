@@ -1,6 +1,6 @@
 """The trained part of a head in torch: upper encoder layers, how they start, are fed, trained, and written down.
 
-Mirrors `inference/heads.py`, which runs the result without torch.
+Mirrors `inference/heads/`, which runs the result without torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads import ATTENTION_HEADS, Array, Trunk
+from inference.heads.trunk import ATTENTION_HEADS, Array, Trunk
 
 __all__ = ["Schedule", "SpanHead", "States", "UpperLayers", "array", "fit", "padded", "span_loss"]
 
@@ -88,7 +88,7 @@ class UpperLayers(nn.Module):
     """A head's own copy of the encoder's upper layers.
 
     Args:
-        weights: What to start from, as `inference.heads.untrained_layers` gives it.
+        weights: What to start from, as `inference.heads.trunk.untrained_layers` gives it.
         dropout: Share of values dropped while training.
     """
 
@@ -114,7 +114,7 @@ class UpperLayers(nn.Module):
 
 
 class SpanHead(nn.Module):
-    """Scores of the stretches of a text, as `inference.heads.span_scores` gives them."""
+    """Scores of the stretches of a text, as `inference.heads.scores.span_scores` gives them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class SpanHead(nn.Module):
         return together + starts[:, :, None] + ends[:, None, :]
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference.heads.SPAN` names them."""
+        """The weights as `inference.heads.scores.SPAN` names them."""
         return {
             "span": array(self.edges.weight.T),
             "span_bias": array(self.edges.bias),

@@ -1,6 +1,6 @@
 """Trains CompactRAG's sub-question rewriter (Sec. 3.2.3) and prints the tables of `training/README.md`.
 
-python -m training.rewriter --data ../shared/data               train, and write inference/rewriter.npz
+python -m training.rewriter --data ../shared/data               train, and write inference/heads/rewriter.npz
 python -m training.rewriter --data ../shared/data --evaluate    what the shipped rewriter does (no torch)
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from inference.errors import InputError
-from inference.heads import save_weights
-from inference.rewriter import FORMS, Edit, rewrite_questions
+from inference.heads.npz import save_weights
+from inference.heads.rewriter import FORMS, Edit, rewrite_questions
 from training.command import WEIGHTS, guarded, parser, written
 from training.hop_data import normalised, rows_of, text_of
 from training.measures import agreement, table

@@ -1,9 +1,9 @@
-"""Builds the table of word senses that `inference/hops.py` reads, from WordNet's own index files.
+"""Builds the table of word senses that `inference/heads/hops.py` reads, from WordNet's own index files.
 
     apt-get install wordnet-base
     python -m training.senses /usr/share/wordnet
 
-WordNet's licence goes with the table: `inference/wordnet/LICENSE.txt`.
+WordNet's licence goes with the table: `inference/heads/wordnet/LICENSE.txt`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inference.errors import InputError
 __all__ = ["count_senses", "write_table"]
 
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
-TABLE = Path(__file__).parents[1] / "inference" / "wordnet" / "senses.txt"
+TABLE = Path(__file__).parents[1] / "inference" / "heads" / "wordnet" / "senses.txt"
 HEADER = """\
 # Words with more than one sense in WordNet 3.0, all parts of speech together, and how many senses.
 # Made by training/senses.py from Debian's package wordnet-base; licence: LICENSE.txt beside this file.

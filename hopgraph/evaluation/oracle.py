@@ -9,7 +9,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import as_known
 from hopgraph.evaluation.metrics import normalise_title
 from inference.errors import InputError
-from inference.revelator import Route
+from inference.heads.revelator import Route
 from nodes.baselines.complexity import COMPLEXITY
 from nodes.kit.context import Context
 from nodes.kit.state import GivenPassage, SentenceRef

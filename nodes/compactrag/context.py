@@ -41,7 +41,7 @@ class CompactContext(Context):
         Raises:
             StoreError: The index has no knowledge base, or one of another state of it.
         """
-        from inference.checkpoints import check_checkpoint
+        from inference.heads.exported import check_checkpoint
         from nodes.compactrag.pairs import pairs_ref
         from nodes.kit.passages import index_ref
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from inference.hops import predict_hops
+from inference.heads.hops import predict_hops
 from inference.limits import Limited, QuestionText
 from nodes.kit.model import ask_model
 from nodes.kit.rendering import plain, quoted

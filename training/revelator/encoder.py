@@ -1,6 +1,6 @@
 """Trains HANRAG's Revelator as an encoder (Sec. 4.2, app. B) and prints the tables of `training/README.md`.
 
-python -m training.revelator.encoder --data ../shared/data               train, write inference/revelator.npz
+python -m training.revelator.encoder --data ../shared/data               train, write inference/heads/revelator.npz
 python -m training.revelator.encoder --data ../shared/data --evaluate    what the shipped one does (no torch)
 python -m training.revelator.encoder --data ../shared/data --beside DIR  the same beside a prompted model, on
                                               the rows that training.revelator.evaluate asked it, into DIR
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.errors import InputError
-from inference.heads import save_weights
-from inference.hops import predict_hops
-from inference.revelator import ROUTES, ending, likeness, relevance, route
+from inference.heads.hops import predict_hops
+from inference.heads.npz import save_weights
+from inference.heads.revelator import ROUTES, ending, likeness, relevance, route
 from training.command import WEIGHTS, guarded, parser, written
 from training.hop_data import rows_of
 from training.measures import calibration_error, ranked_right, table

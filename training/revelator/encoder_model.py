@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads import Array, Trunk, untrained_layers
-from inference.revelator import SKILLS, as_text, likeness, prepared
+from inference.heads.revelator import SKILLS, as_text, likeness, prepared
+from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.layers import Schedule, States, UpperLayers, array, fit
 from training.revelator.encoder_data import label_of, passage_of
 from training.revelator.examples import Example
@@ -61,7 +61,7 @@ class RevelatorModel(nn.Module):
         return torch.cat([above[:, 0], (above * weights).sum(1) / weights.sum(1)], dim=1)
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/revelator.py` reads them."""
+        """The weights as `inference/heads/revelator.py` reads them."""
         own: dict[str, Array] = {"relevance.likeness": array(self.likeness)}
         for skill, head in self.heads.items():
             for name in ("hidden", "scores"):
@@ -86,7 +86,7 @@ class _Rows:
 
 
 def as_input(example: Example) -> str | tuple[str, str]:
-    """What the encoder reads of an example, as `inference/revelator.py` has it."""
+    """What the encoder reads of an example, as `inference/heads/revelator.py` has it."""
     asked = prepared(example.question)
     if example.skill == "relevance":
         return asked, passage_of(example)
@@ -104,7 +104,7 @@ def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Sc
         schedule: How long and how fast.
 
     Returns:
-        What `inference/revelator.py` reads.
+        What `inference/heads/revelator.py` reads.
     """
     torch.manual_seed(schedule.seed)
     trunk = Trunk(threads=torch.get_num_threads())
