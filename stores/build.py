@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -20,7 +21,15 @@ from inference.embeddings import Encoder, Vectors, get_encoder
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from stores.dense import Dense
-from stores.manifest import Manifest, check_encoder, current_version, file_sizes, index_folder, set_current
+from stores.manifest import (
+    Manifest,
+    check_encoder,
+    current_version,
+    file_sizes,
+    index_command,
+    index_folder,
+    set_current,
+)
 from stores.passages import Passage
 from stores.records import UNORDERED, Records, searchable
 from stores.sparse import SPARSE, Sparse
@@ -144,7 +153,9 @@ def _build(
     tell: Progress = progress or (lambda stage, done, total: None)
     folder = index_folder(name)
     if base != "nothing" and current_version(folder) is None:
-        raise StoreError(f"no index named {name!r}", hint=f"make it with `hopgraph index FILES --name {name}`")
+        adds = base == "this encoder's" and not remove
+        hint = "the same without --add makes it" if adds else f"make it first, such as `{index_command(name)}`"
+        raise StoreError(f"no index named {name!r}", hint=hint)
     encoder = encoder or get_encoder()
     result = Built()
     with _builder(folder, name):
@@ -373,6 +384,11 @@ def _builder(folder: Path, name: str) -> Iterator[None]:
                     _prune(folder, old)
                 raise
     except (OSError, sqlite3.Error) as error:
+        if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreError(
+                f"can't write the index {name!r}: the folder {get_settings().home} can't be written ({error})",
+                hint="set HOPGRAPH_HOME to a folder that can be written",
+            ) from error
         raise StoreError(
             f"can't write the index {name!r}: {error}", hint="is the disk full, or HOPGRAPH_HOME not writable?"
         ) from error

@@ -77,7 +77,11 @@ def read(
         taken = import_pairs(index, load)
         made = report(index)
         if not as_json:
-            print(f"{taken.readings:,} readings taken over; {taken.skipped:,} of passages that the index does not have")
+            known = taken.total - taken.readings - taken.skipped
+            print(
+                f"{taken.readings:,} of {taken.total:,} readings taken over; {known:,} were known already; "
+                f"{taken.skipped:,} of passages that the index does not have"
+            )
     else:
         values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
         with _reader(perfect, dataset, index):
