@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from inference.embeddings import get_encoder
-from inference.embeddings_endpoint import EndpointEncoder, recipe_of
+from inference.encoders.configured import get_encoder
+from inference.encoders.endpoint import EndpointEncoder
+from inference.encoders.recipes import recipe_of
 from inference.errors import EndpointError, InputError
 from inference.settings import get_settings
 
@@ -74,7 +75,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("inference.embeddings_endpoint.MAX_BACKOFF", 0.01)
+    monkeypatch.setattr("inference.retries.FIRST_BACKOFF", 0.01)
 
 
 def encoder(server, model="plain", **kwargs):
