@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks train-revelator drawings lock clean
+.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks train-revelator generated lock clean
 
 setup: $(VENV)/installed
 
@@ -104,9 +104,9 @@ train-revelator: setup
 		--examples $(REVELATOR)/data/train.jsonl --to $(REVELATOR)
 	HOPGRAPH_EMBEDDED_LORA=$(REVELATOR)/adapter.gguf $(REVELATOR_SKILLS) --before $(REVELATOR)/before --to $(REVELATOR)/after
 
-# The pictures of the documentation.
-drawings: dev
-	for method in prism prunerag parrag hanrag compactrag; do $(BIN)/hopgraph graph $$method --png docs/$$method.png; done
+# Writes every file that repeats what the code says: langgraph.json, tables and graphs of the documentation, drawings.
+generated: dev
+	$(BIN)/python -m hopgraph.generated
 
 # Pins everything, with hashes; needs uv (pip install uv).
 DROP_SWITCHED_OFF := awk "/^[^ ]/ { off = /sys_platform == 'never'/ } !off"

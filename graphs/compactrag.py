@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
+from graphs.about import About
 from nodes.compactrag.answer_extractor import answer_extractor
 from nodes.compactrag.context import CompactContext
 from nodes.compactrag.dag import in_wave
@@ -18,7 +19,15 @@ from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
 from nodes.kit.state import QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="CompactRAG",
+    summary="two calls a question, over question-answer pairs that were read beforehand",
+    citation="Yang et al., CompactRAG: Reducing LLM Calls and Token Overhead in Multi-Hop Question Answering",
+    published="2026-02",
+    kind="method",
+)
 
 
 def after_wave(state: CompactState) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
+from graphs.about import About
 from nodes.generator import generator
 from nodes.intake import intake
 from nodes.kit.routing import with_context
@@ -19,7 +20,15 @@ from nodes.parrag.refiner import refiner
 from nodes.parrag.reviewer import accuracy_judge, attribution_judge, is_accepted, reviewer
 from nodes.parrag.state import ParState
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PAR-RAG",
+    summary="a plan whose every step is acted on and reviewed",
+    citation="Zhang et al., Credible Plan-Driven RAG Method for Multi-Hop Question Answering",
+    published="2025-04",
+    kind="method",
+)
 
 
 @with_context(ParContext)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
+from graphs.about import About
 from nodes.intake import intake
 from nodes.kit.routing import with_context
 from nodes.kit.state import QuestionInput
@@ -18,7 +19,18 @@ from nodes.prunerag.queue import queue
 from nodes.prunerag.state import PruneState
 from nodes.prunerag.tree import send
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PruneRAG",
+    summary="a decomposition tree, pruned by answer confidence",
+    citation=(
+        "Jiao et al., PruneRAG: Confidence-Guided Query Decomposition Trees for Efficient "
+        "Retrieval-Augmented Generation"
+    ),
+    published="2026-01",
+    kind="method",
+)
 
 
 def expand(state: PruneState) -> list[Send] | str:

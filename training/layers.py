@@ -19,7 +19,19 @@ from torch.nn import functional
 
 from inference.heads.trunk import ATTENTION_HEADS, Array, Trunk
 
-__all__ = ["Schedule", "SpanHead", "States", "UpperLayers", "array", "fit", "padded", "span_loss"]
+__all__ = [
+    "ClassHead",
+    "Schedule",
+    "SpanHead",
+    "States",
+    "UpperLayers",
+    "array",
+    "fit",
+    "mean_state",
+    "padded",
+    "pooled_texts",
+    "span_loss",
+]
 
 _WIDTH = 384
 _console = Console(stderr=True)
@@ -111,6 +123,52 @@ class UpperLayers(nn.Module):
     def arrays(self) -> dict[str, Array]:
         """The weights as `inference.heads` takes them."""
         return {name.replace("layers.", "").replace("parts.", ""): array(p) for name, p in self.named_parameters()}
+
+
+class ClassHead(nn.Module):
+    """Scores of classes, by one hidden layer over what is known of a text.
+
+    Args:
+        inputs: Numbers that it is given of each text.
+        classes: Scores that it gives.
+    """
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(inputs, 128)
+        self.scores = nn.Linear(128, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Scores, shape (texts, classes)."""
+        hidden = functional.gelu(self.hidden(inputs), approximate="tanh")
+        result: Tensor = self.scores(functional.dropout(hidden, 0.1, self.training))
+        return result.float()
+
+    def arrays(self, hidden: str, scores: str) -> dict[str, Array]:
+        """The weights of both layers under these names, each with its `_bias`."""
+        named = ((hidden, self.hidden), (scores, self.scores))
+        return {
+            key: array(value)
+            for name, layer in named
+            for key, value in ((name, layer.weight.T), (f"{name}_bias", layer.bias))
+        }
+
+
+def mean_state(states: Tensor, real: Tensor) -> Tensor:
+    """Mean of each text's word pieces, shape (texts, 384)."""
+    weights = real[..., None].float()
+    return (states.float() * weights).sum(1) / weights.sum(1)
+
+
+def pooled_texts(states: States, pool: Callable[[Tensor, Tensor], Tensor], width: int) -> Tensor:
+    """What `pool` makes of all texts, in their order, shape (texts, width), without gradients."""
+    result = torch.zeros(len(states.lengths), width)
+    order = np.argsort(states.lengths, kind="stable")
+    with torch.no_grad():
+        for start in range(0, len(order), 32):
+            batch = order[start : start + 32]
+            result[batch] = pool(*states.batch(batch))
+    return result
 
 
 class SpanHead(nn.Module):

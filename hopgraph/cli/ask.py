@@ -150,7 +150,7 @@ def _check_run(context: Context, given: list[dict[str, Any]] | None) -> None:
         from hopgraph.telemetry import tracer
 
         tracer()
-    _, _, own = check_input(context, given, searches=context.method != "no_retrieval")
+    _, _, own = check_input(context, given)
     known = own.get("knowledge")
     if known and known["read"] < known["passages"]:
         _note(f"the knowledge base holds {known['read']:,} of {known['passages']:,} passages: `hopgraph read` goes on")

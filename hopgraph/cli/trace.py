@@ -38,7 +38,7 @@ def trace(
             )
 
     async def read() -> Record:
-        async with open_checkpoints(place) as saver:
+        async with open_checkpoints(place, read_only=True) as saver:
             return await read_record(thread, saver)
 
     record = asyncio.run(read())

@@ -10,9 +10,9 @@ from hopgraph.evaluation.gold import as_known
 from hopgraph.evaluation.metrics import normalise_title
 from inference.errors import InputError
 from inference.heads.revelator import Route
+from nodes.baselines.complexity import COMPLEXITY
 from nodes.kit.context import Context
 from nodes.kit.state import GivenPassage, SentenceRef
-from nodes.router import COMPLEXITY
 from stores.passages import Passage
 
 __all__ = ["Oracle", "route_of"]

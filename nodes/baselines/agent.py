@@ -15,8 +15,8 @@ from nodes.generator import Answer, read_answer
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted
-from nodes.kit.state import Node, PassageRef, RunError
-from nodes.kit.steps import step
+from nodes.kit.state import PassageRef
+from nodes.kit.steps import logged
 
 __all__ = ["agent", "seen", "turn_id"]
 
@@ -40,72 +40,61 @@ def seen(state: ReactState) -> list[PassageRef]:
     return list(found.values())
 
 
-def agent(prompt: str) -> Node:
-    """A node that takes a turn: a thought, and an action that the graph then carries out, or the answer.
+async def agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, Any]:
+    """Take a turn: a thought, and an action that the graph then carries out, or the answer.
 
     Nothing can be looked up before something was found, and in the last turn the agent can only finish. A turn that
     can't be read searches for the question itself, if that was not done yet, and the step says so; else the run fails.
     So does an action without an argument, but then the run ends without an answer.
-
-    Args:
-        prompt: Name of the prompt; it is given `question`, `evidence`, `turns` and `actions`.
     """
-
-    async def agent(state: ReactState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: ReactContext = runtime.context
-        turns, question = _observed(state), state["question"]
-        at = f"root/{len(turns) + 1}/agent"
-        last = len(turns) + 1 >= context.max_steps
-        allowed: tuple[Action, ...] = (
-            ("finish",) if last else tuple(a for a in _ACTIONS if a != "lookup" or state["page"])
+    turns, question = _observed(state), state["question"]
+    last = len(turns) + 1 >= runtime.context.max_steps
+    allowed: tuple[Action, ...] = ("finish",) if last else tuple(a for a in _ACTIONS if a != "lookup" or state["page"])
+    passages = seen(state)
+    blocks, numbers = await _blocks(state, turns, passages)
+    asked = await ask_model(
+        runtime,
+        "react/agent",
+        _output(allowed),
+        {
+            "question": quoted(question),
+            "turns": "\n".join(_written(turns, passages)) or "(none)",
+            "actions": "\n".join(_ACTIONS[action] for action in allowed),
+        },
+        at=f"root/{len(turns) + 1}/agent",
+        items=Items("evidence", blocks, numbers),
+        role="generator",
+    )
+    thought, action, argument, problem = _read(asked.value, asked.problem)
+    instead = ""
+    if problem and not last and not any(turn["argument"] == question for turn in turns):
+        action, argument, instead = "search", question, "the question itself is searched for"
+    elif problem:
+        action, argument, instead = "finish", "", "there is no answer"
+    turn = Turn(thought=thought, action=action, argument=argument, passages=[], observation="")
+    if action != "finish":
+        row = asked.step(
+            "decompose", question=thought, answer=f"{action}[{argument}]", problem=problem, instead=instead
         )
-        passages = seen(state)
-        blocks, numbers = await _blocks(state, turns, passages)
-        asked = await ask_model(
-            runtime,
-            prompt,
-            _output(allowed),
-            {
-                "question": quoted(question),
-                "turns": "\n".join(_written(turns, passages)) or "(none)",
-                "actions": "\n".join(_ACTIONS[action] for action in allowed),
-            },
-            at=at,
-            items=Items("evidence", blocks, numbers),
-            role="generator",
-        )
-        thought, action, argument, problem = _read(asked.value, asked.problem)
-        fallback = asked.cut
-        if problem and not last and not any(turn["argument"] == question for turn in turns):
-            action, argument = "search", question
-            fallback = f"{problem}; the question itself is searched for"
-        elif problem:
-            action, argument = "finish", ""
-            fallback = f"{problem}; there is no answer"
-        turn = Turn(thought=thought, action=action, argument=argument, passages=[], observation="")
-        update: dict[str, Any] = {"turns": [*turns, turn], "ledger": asked.calls}
-        row = step(
-            at,
-            "decompose",
-            question=thought,
-            answer=f"{action}[{argument}]",
-            calls=len(asked.calls),
-            truncated=asked.truncated,
-            fallback=fallback,
-        )
-        if action == "finish":
-            answer, status = read_answer(Answer(answer=argument) if asked.value else None)
-            row |= {"kind": "answer", "question": question, "answer": answer, "verdict": status}
-            row |= {"evidence": [ref["id"] for ref in passages]}
-            update |= {
-                "answer": answer,
-                "status": status,
-                "error": RunError(kind="model_output", message=problem, node="agent") if status == "failed" else None,
-                "evidence": passages,
-            }
-        return {**update, "trajectory": [row]}
-
-    return agent
+        return {"turns": [*turns, turn], **logged(row, asked)}
+    answer, status = read_answer(Answer(answer=argument) if asked.value else None)
+    row = asked.step(
+        "answer",
+        question=question,
+        answer=answer,
+        verdict=status,
+        evidence=[ref["id"] for ref in passages],
+        problem=problem,
+        instead=instead,
+    )
+    return {
+        "turns": [*turns, turn],
+        "answer": answer,
+        "status": status,
+        "error": asked.error,
+        "evidence": passages,
+        **logged(row, asked),
+    }
 
 
 @lru_cache(maxsize=8)

@@ -14,8 +14,7 @@ from nodes.chain import chain_evidence, hop_id, next_hop, written
 from nodes.generator import Answer, read_answer
 from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
-from nodes.kit.state import Node, RunError
-from nodes.kit.steps import step
+from nodes.kit.steps import logged
 
 __all__ = ["asker"]
 
@@ -49,74 +48,56 @@ _FINAL = '- {"type": "final", "answer": "..."} if the question can be answered n
 _ONLY_FINAL = '- {"type": "final", "answer": "..."}: the question has to be answered now'
 
 
-def asker(prompt: str) -> Node:
-    """A node that asks the next follow-up question, or ends the run with the answer.
+async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[str, Any]:
+    """Ask the next follow-up question, or end the run with the answer.
 
     After the last follow-up question that is allowed only the answer is. A first output that can't be read makes the
     question itself the follow-up question, and the step says so; a later one, or where none is allowed, fails the run.
     A later question without words ends it without an answer.
-
-    Args:
-        prompt: Name of the prompt; it is given `question`, `chain` and `choices`.
     """
-
-    async def asker(state: SelfAskState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: SelfAskContext = runtime.context
-        chain, at = state["chain"], hop_id(next_hop(state))
-        may_ask = len(chain) < context.max_follow_ups
-        asked = await ask_model(
-            runtime,
-            prompt,
-            FollowUpOrFinal if may_ask else OnlyFinal,
-            {
-                "question": quoted(state["question"]),
-                "choices": f"{_FOLLOW_UP}\n{_FINAL}" if may_ask else _ONLY_FINAL,
-            },
-            at=f"{at}/asker",
-            items=Items("chain", written(chain)),
-            role="generator",
-        )
-        chosen = asked.value.root if asked.value else None
-        seed = plain(chosen.question) if isinstance(chosen, FollowUp) else ""
-        problem = asked.problem or (
-            "the follow-up question is empty" if isinstance(chosen, FollowUp) and not seed else ""
-        )
-        if problem and may_ask and not chain:
-            seed = state["question"]
-        if seed:
-            row = step(
-                f"{at}/asker",
-                "decompose",
-                question=state["question"],
-                answer=seed,
-                verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
-                calls=len(asked.calls),
-                truncated=asked.truncated,
-                fallback=f"{problem}; the question itself is asked" if problem else asked.cut,
-            )
-            return {"at": at, "seed": seed, "trajectory": [row], "ledger": asked.calls}
-        # A follow-up question without words is no question, but it was read: there is no answer to be had.
-        answer, status = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen)
-        evidence = chain_evidence(state)
-        row = step(
-            f"{at}/asker",
-            "answer",
+    chain, at = state["chain"], hop_id(next_hop(state))
+    may_ask = len(chain) < runtime.context.max_follow_ups
+    asked = await ask_model(
+        runtime,
+        "self_ask/asker",
+        FollowUpOrFinal if may_ask else OnlyFinal,
+        {"question": quoted(state["question"]), "choices": f"{_FOLLOW_UP}\n{_FINAL}" if may_ask else _ONLY_FINAL},
+        at=f"{at}/asker",
+        items=Items("chain", written(chain)),
+        role="generator",
+    )
+    chosen = asked.value.root if asked.value else None
+    seed = plain(chosen.question) if isinstance(chosen, FollowUp) else ""
+    empty = "the follow-up question is empty" if isinstance(chosen, FollowUp) and not seed else ""
+    if (asked.problem or empty) and may_ask and not chain:
+        seed = state["question"]
+    if seed:
+        row = asked.step(
+            "decompose",
             question=state["question"],
-            answer=answer,
-            verdict=status,
-            evidence=[ref["id"] for ref in evidence],
-            calls=len(asked.calls),
-            truncated=asked.truncated,
-            fallback=f"{problem}; there is no answer" if problem else asked.cut,
+            answer=seed,
+            verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
+            problem=empty,
+            instead="the question itself is asked",
         )
-        return {
-            "seed": "",
-            "answer": answer,
-            "status": status,
-            "error": RunError(kind="model_output", message=problem, node="asker") if status == "failed" else None,
-            "evidence": evidence,
-            "trajectory": [row],
-            "ledger": asked.calls,
-        }
-
-    return asker
+        return {"at": at, "seed": seed, **logged(row, asked)}
+    # A follow-up question without words is no question, but it was read: there is no answer to be had.
+    answer, status = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen)
+    evidence = chain_evidence(state)
+    row = asked.step(
+        "answer",
+        question=state["question"],
+        answer=answer,
+        verdict=status,
+        evidence=[ref["id"] for ref in evidence],
+        problem=empty,
+        instead="there is no answer",
+    )
+    return {
+        "seed": "",
+        "answer": answer,
+        "status": status,
+        "error": asked.error,
+        "evidence": evidence,
+        **logged(row, asked),
+    }

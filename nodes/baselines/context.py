@@ -27,6 +27,7 @@ class NoRetrievalContext(Context):
     """The model alone."""
 
     method = "no_retrieval"
+    searches = False
 
     prompt_answer: str | None = prompt_field("no_retrieval/answer", "generator")
 

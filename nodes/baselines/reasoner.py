@@ -12,8 +12,7 @@ from inference.limits import Limited
 from nodes.generator import passages_or_sentences
 from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import numbered, plain, quoted
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged
 from stores.sentences import split_sentences
 
 __all__ = ["CONCLUSION", "reasoner", "round_id"]
@@ -33,47 +32,33 @@ class NextSentence(BaseModel):
     sentence: Annotated[str, Limited(600)]
 
 
-def reasoner(prompt: str) -> Node:
-    """A node that adds one sentence to the `thoughts`; of several that are written the first counts.
+async def reasoner(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+    """Add one sentence to the `thoughts`; of several that are written the first counts.
 
     One that says what the answer is concludes the chain, and so does an output that can't be read: the step says so,
     and the answer is written from what was found up to there.
-
-    Args:
-        prompt: Name of the prompt; it is given `question`, `evidence` and `thoughts`.
     """
-
-    async def reasoner(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        thoughts, at = state["thoughts"], round_id(state)
-        asked = await ask_model(
-            runtime,
-            prompt,
-            NextSentence,
-            {"question": quoted(state["question"]), "thoughts": numbered(thoughts) or "(none)"},
-            at=f"{at}/reasoner",
-            items=Items("evidence", await passages_or_sentences(state, runtime.context)),
-        )
-        written = plain(asked.value.sentence) if asked.value else ""
-        [sentences] = await asyncio.to_thread(split_sentences, [written])
-        thought = sentences[0] if sentences else ""
-        concluded = not thought or CONCLUSION in thought.casefold()
-        problem = asked.problem or ("" if thought else "the sentence is empty")
-        row = step(
-            f"{at}/reasoner",
-            "decompose",
-            parent=at,
-            question=state["question"],
-            answer=thought,
-            verdict="sufficient" if thought and concluded else "said before" if thought in thoughts else "",
-            calls=len(asked.calls),
-            truncated=asked.truncated,
-            fallback=f"{problem}; the reasoning ends here" if problem else asked.cut,
-        )
-        return {
-            "thoughts": [*thoughts, thought] if thought else thoughts,
-            "concluded": concluded,
-            "trajectory": [row],
-            "ledger": asked.calls,
-        }
-
-    return reasoner
+    thoughts, at = state["thoughts"], round_id(state)
+    asked = await ask_model(
+        runtime,
+        "ircot/thought",
+        NextSentence,
+        {"question": quoted(state["question"]), "thoughts": numbered(thoughts) or "(none)"},
+        at=f"{at}/reasoner",
+        items=Items("evidence", await passages_or_sentences(state, runtime.context)),
+    )
+    written = plain(asked.value.sentence) if asked.value else ""
+    [sentences] = await asyncio.to_thread(split_sentences, [written])
+    thought = sentences[0] if sentences else ""
+    concluded = not thought or CONCLUSION in thought.casefold()
+    row = asked.step(
+        "decompose",
+        parent=at,
+        question=state["question"],
+        answer=thought,
+        verdict="sufficient" if thought and concluded else "said before" if thought in thoughts else "",
+        problem="" if thought else "the sentence is empty",
+        instead="the reasoning ends here",
+    )
+    now = [*thoughts, thought] if thought else thoughts
+    return {"thoughts": now, "concluded": concluded, **logged(row, asked)}

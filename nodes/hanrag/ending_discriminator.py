@@ -14,10 +14,10 @@ from nodes.hanrag.context import HanContext
 from nodes.hanrag.state import HanState
 from nodes.hanrag.verdict import Verdict, ask_verdict, weigh
 from nodes.kit.events import tell_verdicts
+from nodes.kit.model import Items
 from nodes.kit.person import decide, shown
 from nodes.kit.rendering import quoted
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged
 
 __all__ = ["ending_discriminator"]
 
@@ -28,60 +28,42 @@ class EndingVerdict(BaseModel):
     sufficient: bool
 
 
-def ending_discriminator(prompt: str) -> Node:
-    """A node that judges whether the chain is enough: the model, or the encoder where the context says so.
+async def ending_discriminator(state: HanState, runtime: Runtime[HanContext]) -> dict[str, Any]:
+    """Judge whether the chain is enough: by the model, or by the encoder where the context says so.
 
     A verdict that can't be read means that it is not. Without the discriminator (App. E) it never is. A person may have
     the last word (`HanContext.review`).
 
-    Args:
-        prompt: Name of the prompt; it is given `question` and `chain`.
-
     Raises:
         EndpointError: The endpoint gives no log-probabilities, and the context wants verdicts by probability.
     """
-
-    async def ending_discriminator(state: HanState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: HanContext = runtime.context
-        if "ending" in context.ablate:
-            return {}
-        chain = state["chain"]
-        at = f"{chain[-1]['id']}/ending"
-        if context.by_encoder("ending"):
-            answered = [(hop["question"], hop["answer"]) for hop in chain]
-            probability = await asyncio.to_thread(revelator.ending, state["question"], answered)
-            verdict = weigh(probability, context.ending_threshold)
-        else:
-            verdict = await ask_verdict(
-                runtime,
-                node="ending_discriminator",
-                step=at,
-                prompt=prompt,
-                values={"question": quoted(state["question"])},
-                items=written(chain),
-                items_as="chain",
-                output=EndingVerdict,
-                threshold=context.ending_threshold,
-            )
-        ended, by = bool(verdict.holds), ""
-        if context.review == "human":
-            ended, by = _ask_person(state, verdict, context), ", as a person decided"
-        hop: Hop = {**chain[-1], "ending": verdict.probability, "ended": ended}
-        row = step(
-            at,
-            "verify",
-            parent=hop["id"],
-            question=state["question"],
-            verdict=("sufficient" if hop["ended"] else "not sufficient") + by,
-            score=verdict.probability,
-            calls=len(verdict.calls),
-            truncated=verdict.truncated,
-            fallback=f"{verdict.problem}; retrieval goes on" if verdict.holds is None else verdict.problem,
+    context = runtime.context
+    if "ending" in context.ablate:
+        return {}
+    chain, threshold = state["chain"], context.ending_threshold
+    at = f"{chain[-1]['id']}/ending"
+    if context.by_encoder("ending"):
+        answered = [(hop["question"], hop["answer"]) for hop in chain]
+        verdict = weigh(at, await asyncio.to_thread(revelator.ending, state["question"], answered), threshold)
+    else:
+        values, items = {"question": quoted(state["question"])}, Items("chain", written(chain))
+        verdict = await ask_verdict(
+            runtime, "hanrag/ending", EndingVerdict, values, at=at, items=items, threshold=threshold
         )
-        tell_verdicts(runtime, [row])
-        return {"chain": [hop], "trajectory": [row], "ledger": verdict.calls}
-
-    return ending_discriminator
+    ended, by = bool(verdict.holds), ""
+    if context.review == "human":
+        ended, by = _ask_person(state, verdict, context), ", as a person decided"
+    hop: Hop = {**chain[-1], "ending": verdict.probability, "ended": ended}
+    row = verdict.step(
+        "verify",
+        parent=hop["id"],
+        question=state["question"],
+        verdict=("sufficient" if ended else "not sufficient") + by,
+        score=verdict.probability,
+        instead="retrieval goes on" if verdict.holds is None else "",
+    )
+    tell_verdicts(runtime, [row])
+    return {"chain": [hop], **logged(row, verdict)}
 
 
 def _ask_person(state: HanState, verdict: Verdict, context: HanContext) -> bool:

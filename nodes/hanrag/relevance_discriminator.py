@@ -15,10 +15,11 @@ from nodes.hanrag.context import HanContext
 from nodes.hanrag.state import AnragState
 from nodes.hanrag.verdict import Verdict, ask_verdict, weigh
 from nodes.kit.events import tell_verdicts
+from nodes.kit.model import Items
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, quoted
-from nodes.kit.state import IndexRef, Node, PassageRef
-from nodes.kit.steps import step
+from nodes.kit.state import IndexRef, PassageRef
+from nodes.kit.steps import logged
 
 __all__ = ["Candidates", "relevance_discriminator", "to_judge"]
 
@@ -59,63 +60,53 @@ def to_judge(state: AnragState, context: HanContext) -> list[Candidates]:
     ]
 
 
-def relevance_discriminator(prompt: str) -> Node:
-    """A node that judges a passage by the model, or all of a hop's by the encoder.
+async def relevance_discriminator(state: Candidates, runtime: Runtime[HanContext]) -> dict[str, Any]:
+    """Judge one passage by the model, or all of a hop's by the encoder.
 
-    One whose verdict can't be read is kept: a lost passage costs more than noise.
-
-    Args:
-        prompt: Name of the prompt; it is given `question` and `passage`.
+    A passage whose verdict can't be read is kept: a lost passage costs more than noise.
 
     Raises:
         EndpointError: The endpoint gives no log-probabilities, and the context wants verdicts by probability.
     """
-
-    async def relevance_discriminator(state: Candidates, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: HanContext = runtime.context
-        refs = state["passages"]
-        ids = [f"{state['at']}/relevance/{number}" for number in range(state["first"], state["first"] + len(refs))]
-        passages = await fetch(state, [ref["id"] for ref in refs])
-        if context.by_encoder("relevance"):
-            texts = [f"{passage.title}\n{passage.text}" for passage in passages]
-            probabilities = await asyncio.to_thread(revelator.relevance, state["seed"], texts)
-            verdicts = [weigh(probability, context.relevance_threshold) for probability in probabilities]
-        else:
-            verdicts = [
-                await ask_verdict(
-                    runtime,
-                    node="relevance_discriminator",
-                    step=at,
-                    prompt=prompt,
-                    values={"question": quoted(state["seed"])},
-                    items=[passage_block(1, passage)],
-                    items_as="passage",
-                    output=RelevanceVerdict,
-                    threshold=context.relevance_threshold,
-                )
-                for at, passage in zip(ids, passages, strict=True)
-            ]
-        judged = [_judged(ref, verdict) for ref, verdict in zip(refs, verdicts, strict=True)]
-        steps = [
-            step(
-                at,
-                "judge",
-                parent=state["at"],
-                question=state["seed"],
-                answer=ref["title"],
-                verdict="relevant" if row["relevant"] else "not relevant",
-                score=row["probability"],
-                evidence=[ref["id"]],
-                calls=len(verdict.calls),
-                fallback=row["problem"],
+    context, refs = runtime.context, state["passages"]
+    threshold = context.relevance_threshold
+    ids = [f"{state['at']}/relevance/{number}" for number in range(state["first"], state["first"] + len(refs))]
+    passages = await fetch(state, [ref["id"] for ref in refs])
+    if context.by_encoder("relevance"):
+        texts = [f"{passage.title}\n{passage.text}" for passage in passages]
+        probabilities = await asyncio.to_thread(revelator.relevance, state["seed"], texts)
+        verdicts = [weigh(at, each, threshold) for at, each in zip(ids, probabilities, strict=True)]
+    else:
+        values = {"question": quoted(state["seed"])}
+        verdicts = [
+            await ask_verdict(
+                runtime,
+                "hanrag/relevance",
+                RelevanceVerdict,
+                values,
+                at=at,
+                items=Items("passage", [passage_block(1, passage)]),
+                threshold=threshold,
             )
-            for at, ref, row, verdict in zip(ids, refs, judged, verdicts, strict=True)
+            for at, passage in zip(ids, passages, strict=True)
         ]
-        tell_verdicts(runtime, steps)
-        calls = [call for verdict in verdicts for call in verdict.calls]
-        return {"judged": judged, "trajectory": steps, "ledger": calls}
-
-    return relevance_discriminator
+    judged = [_judged(ref, verdict) for ref, verdict in zip(refs, verdicts, strict=True)]
+    steps = [
+        verdict.step(
+            "judge",
+            parent=state["at"],
+            question=state["seed"],
+            answer=row["title"],
+            verdict="relevant" if row["relevant"] else "not relevant",
+            score=row["probability"],
+            evidence=[row["id"]],
+            truncated=0,
+            fallback=row["problem"],
+        )
+        for row, verdict in zip(judged, verdicts, strict=True)
+    ]
+    tell_verdicts(runtime, steps)
+    return {"judged": judged, **logged(steps, *verdicts)}
 
 
 def _judged(ref: PassageRef, verdict: Verdict) -> Relevance:

@@ -47,6 +47,8 @@ class Context(BaseModel):
     paper: ClassVar[dict[str, Any]] = {}
     """The paper's settings, where they are not the defaults."""
     paper_retriever: ClassVar[Retriever] = "hybrid"
+    searches: ClassVar[bool] = True
+    """Whether the method needs an index, where no passages are given."""
     knowledge_base: ClassVar[bool] = False
     """Whether the method answers from question-answer pairs that a reader has made of the index."""
     may_change: ClassVar[frozenset[str]] = frozenset(

@@ -33,7 +33,7 @@ from nodes.kit.steps import Work
 from nodes.kit.streaming import ShownAnswer
 from prompts.loader import Prompt, load_prompt
 
-__all__ = ["Asked", "Items", "ask_model", "open_endpoint", "output_schema"]
+__all__ = ["NO_ITEMS", "Asked", "Items", "ask_model", "open_endpoint", "output_schema"]
 
 Output = TypeVar("Output", bound=BaseModel)
 _QUOTED_REPLY = 2000
@@ -69,7 +69,7 @@ class Items:
         return {self.variable: "\n".join(self.blocks[i] for i in order) or "(none)"} if self.variable else {}
 
 
-_NO_ITEMS = Items("", ())
+NO_ITEMS = Items("", ())
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ async def ask_model(
     values: Mapping[str, str],
     *,
     at: str,
-    items: Items = _NO_ITEMS,
+    items: Items = NO_ITEMS,
     role: Role = "llm",
     score: tuple[str, ...] = (),
     binary: bool = False,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from inference.ledger import Call
 from nodes.kit.place import node_name
-from nodes.kit.state import SentenceRef, Step, StepKind
+from nodes.kit.state import RunError, SentenceRef, Step, StepKind
 
 __all__ = ["HasCalls", "Work", "logged", "step"]
 
@@ -81,6 +81,11 @@ class Work:
             "fallback": "; ".join(filter(None, [why, instead])) if why else self.cut,
         }
         return step(self.at, kind, **(own | fields))
+
+    @property
+    def error(self) -> RunError | None:
+        """Why the run fails where it can't go on without this output; None when it could be used."""
+        return RunError(kind="model_output", message=self.problem, node=self.node) if self.problem else None
 
 
 class HasCalls(Protocol):

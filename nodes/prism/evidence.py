@@ -9,16 +9,15 @@ from typing import Annotated, Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
-from inference.ledger import Call
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch, shortened
-from nodes.kit.rendering import Labels, is_label, numbered, plain, quoted, sentence_block
-from nodes.kit.state import SentenceRef, Step, as_refs
-from nodes.kit.steps import step
+from nodes.kit.rendering import Labels, counted, is_label, numbered, plain, quoted, sentence_block
+from nodes.kit.state import SentenceRef, as_refs
+from nodes.kit.steps import Work, logged
 from nodes.prism.state import PrismState
 from stores.passages import Passage
 
-__all__ = ["Chosen", "EvidenceLabels", "choose_sentences", "evidence_step", "in_words"]
+__all__ = ["Chosen", "EvidenceLabels", "choose_sentences", "evidence_update"]
 
 
 _LABEL = {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,3})?$"}
@@ -46,30 +45,25 @@ class EvidenceLabels(BaseModel):
     ]
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Sentences that the model named."""
+@dataclass(frozen=True, kw_only=True)
+class Chosen(Work):
+    """Sentences that the model named; `problem` says why it named none, or which labels are not in the pool."""
 
     refs: list[SentenceRef] | None
     """None when its output could not be used."""
     pool: list[Passage]
-    problem: str
-    """Why `refs` is None, or which labels name no sentence of the pool."""
-    calls: list[Call]
-    truncated: int
 
 
 async def choose_sentences(
-    state: PrismState, runtime: Runtime[Any], *, node: str, step: str, prompt: str, whole_pool: bool = True
+    state: PrismState, runtime: Runtime[Any], prompt: str, *, at: str, whole_pool: bool = True
 ) -> Chosen:
     """Ask the model to name sentences.
 
     Args:
         state: The prompt is given `question`, `subquestions`, `candidates`, and `current` (labels chosen so far).
         runtime: The node's runtime.
-        node: For the ledger.
-        step: Id of the step.
         prompt: Name of the prompt.
+        at: Id of the step.
         whole_pool: Show all candidates; else only the sentences chosen so far.
     """
     pool = await fetch(state, [ref["id"] for ref in state["pool"]])
@@ -92,18 +86,20 @@ async def choose_sentences(
             "subquestions": numbered(state.get("subquestions") or [state["question"]]),
             "current": ", ".join(labels.label(ref) for ref in current) or "(none)",
         },
-        at=step,
+        at=at,
         items=Items("candidates", blocks),
     )
-    if asked.value is None:
-        return Chosen(None, pool, asked.problem, asked.calls, asked.truncated)
-    shown = Labels(pool[: len(pool) - asked.truncated]) if whole_pool else labels
-    refs, rejected = shown.refs(asked.value.evidence)
-    problem = f"rejected, not in the pool: {', '.join(label[:40] for label in rejected[:10])}" if rejected else ""
-    return Chosen(refs, pool, problem, asked.calls, asked.truncated)
+    refs, problem = None, asked.problem
+    if asked.value is not None:
+        shown = Labels(pool[: len(pool) - asked.truncated]) if whole_pool else labels
+        refs, rejected = shown.refs(asked.value.evidence)
+        problem = f"rejected, not in the pool: {', '.join(label[:40] for label in rejected[:10])}" if rejected else ""
+    return Chosen(
+        at=at, node=asked.node, calls=asked.calls, truncated=asked.truncated, problem=problem, refs=refs, pool=pool
+    )
 
 
-def in_words(refs: Iterable[SentenceRef], pool: Sequence[Passage]) -> list[str]:
+def _in_words(refs: Iterable[SentenceRef], pool: Sequence[Passage]) -> list[str]:
     """Sentences as a person reads them: title, sentence index, and how the sentence begins."""
     passages = {passage.id: passage for passage in pool}
     return [
@@ -113,22 +109,18 @@ def in_words(refs: Iterable[SentenceRef], pool: Sequence[Passage]) -> list[str]:
     ]
 
 
-def evidence_step(
-    step_id: str, node: str, state: PrismState, chosen: Chosen, now: list[SentenceRef], fallback: str = ""
-) -> Step:
-    """The step of a node that changed the evidence from the state's to `now`."""
+def evidence_update(state: PrismState, chosen: Chosen, now: list[SentenceRef], instead: str = "") -> dict[str, Any]:
+    """What a node returns that changed the evidence from the state's to `now`."""
     old = as_refs(state.get("selected", []))
     added, removed = len(set(now) - set(old)), len(set(old) - set(now))
     changes = [f"{added} added"] * bool(added) + [f"{removed} removed"] * bool(removed)
-    return step(
-        step_id,
+    row = chosen.step(
         "judge",
         question=state["question"],
-        answer=f"{len(now)} sentence{'s' * (len(now) != 1)}" + (f" ({', '.join(changes)})" if old and changes else ""),
+        answer=counted(len(now), "sentence") + (f" ({', '.join(changes)})" if old and changes else ""),
         verdict="changed" if changes else "unchanged",
         evidence=list(dict.fromkeys(key for key, _ in now)),
         sentences=now,
-        calls=len(chosen.calls),
-        truncated=chosen.truncated,
-        fallback="; ".join(filter(None, [chosen.problem, fallback])),
+        instead=instead,
     )
+    return {"selected": now, "selected_text": _in_words(now, chosen.pool), **logged(row, chosen)}

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from inference.errors import InputError
 from nodes.kit.passages import fetch, reference
 from nodes.kit.rendering import counted
-from nodes.kit.state import Node, SentenceRef, as_refs
+from nodes.kit.state import SentenceRef, as_refs
 from nodes.kit.steps import step
 from nodes.prism.context import PrismContext
 from nodes.prism.state import PrismState
@@ -17,41 +17,37 @@ from nodes.prism.state import PrismState
 __all__ = ["merger"]
 
 
-def merger() -> Node:
-    """A node that settles the final evidence: `sentences`, and their passages in the order of the pool.
+async def merger(state: PrismState, runtime: Runtime[PrismContext]) -> dict[str, Any]:
+    """Settle the final evidence: `sentences`, and their passages in the order of the pool.
 
     Without selection (full context, OneR) all of the pool is evidence; in the oracle condition the input's `gold` is.
 
     Raises:
         InputError: The oracle condition without `gold`, or with a sentence that its passage does not have.
     """
-
-    async def merger(state: PrismState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: PrismContext = runtime.context
-        if context.condition in ("full_context", "oner"):
-            return {"evidence": state["pool"], "sentences": []}
-        if context.condition == "oracle_context":
-            return await _gold(state)
-        sentences = as_refs(state["selected"])
-        if context.final == "union":
-            sentences = list(dict.fromkeys([*as_refs(state["kept"]), *sentences]))
-        elif not context.adder_first:
-            sentences = [ref for ref in sentences if ref not in set(as_refs(state["added"]))]
-        chosen = {key for key, _ in sentences}
-        evidence = [ref for ref in state["pool"] if ref["id"] in chosen]
-        place = {ref["id"]: number for number, ref in enumerate(evidence)}
-        sentences = sorted((ref for ref in sentences if ref[0] in place), key=lambda ref: (place[ref[0]], ref[1]))
-        row = step(
-            "root/merger",
-            "aggregate",
-            question=state["question"],
-            answer=f"{counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
-            evidence=[ref["id"] for ref in evidence],
-            sentences=sentences,
-        )
-        return {"evidence": evidence, "sentences": sentences, "trajectory": [row]}
-
-    return merger
+    context = runtime.context
+    if context.condition in ("full_context", "oner"):
+        return {"evidence": state["pool"], "sentences": []}
+    if context.condition == "oracle_context":
+        return await _gold(state)
+    sentences = as_refs(state["selected"])
+    if context.final == "union":
+        sentences = list(dict.fromkeys([*as_refs(state["kept"]), *sentences]))
+    elif not context.adder_first:
+        sentences = [ref for ref in sentences if ref not in set(as_refs(state["added"]))]
+    chosen = {key for key, _ in sentences}
+    evidence = [ref for ref in state["pool"] if ref["id"] in chosen]
+    place = {ref["id"]: number for number, ref in enumerate(evidence)}
+    sentences = sorted((ref for ref in sentences if ref[0] in place), key=lambda ref: (place[ref[0]], ref[1]))
+    row = step(
+        "root/merger",
+        "aggregate",
+        question=state["question"],
+        answer=f"{counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
+        evidence=[ref["id"] for ref in evidence],
+        sentences=sentences,
+    )
+    return {"evidence": evidence, "sentences": sentences, "trajectory": [row]}
 
 
 def _is_sentence(row: object) -> bool:

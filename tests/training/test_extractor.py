@@ -9,7 +9,8 @@ import inference.heads.npz
 import inference.heads.trunk
 from inference.errors import InputError
 from tests.training.conftest import write
-from training.extractor import EXTRACTORS, Example, examples, main, shortened, training_examples
+from training.extractor import EXTRACTORS, main
+from training.extractor_data import Example, examples, shortened, training_examples
 
 
 def row(answer: str, start: int, context: str = "Who is it?\nIt is Ada.\n\nWhen, Ada?\nIn 1815, ada said.") -> dict:

@@ -9,17 +9,7 @@ import inference.heads.hops
 import inference.heads.npz
 import inference.heads.trunk
 from training.hop_data import Labelled, evaluation_sets
-from training.hops import confusion, evaluation_report, macro_f1, main
-
-
-def test_confusion_counts_true_rows_and_predicted_columns():
-    matrix = confusion([1, 1, 2, 4], [1, 2, 2, 3])
-    assert matrix.tolist() == [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]]
-
-
-def test_macro_f1_is_the_mean_over_the_hop_counts_that_occur():
-    # One hop: precision 1, recall 1/2; two: precision 1/2, recall 1; four: nothing right; three does not occur.
-    assert macro_f1(confusion([1, 1, 2, 4], [1, 2, 2, 3])) == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+from training.hops import evaluation_report, main
 
 
 def test_the_report_has_accuracy_matrix_and_sources_of_each_set(monkeypatch: pytest.MonkeyPatch):

@@ -9,7 +9,8 @@ import inference.heads.rewriter
 import inference.heads.trunk
 from inference.errors import InputError
 from tests.training.conftest import write
-from training.rewriter import REWRITERS, Example, examples, gold_edit, main, training_examples
+from training.rewriter import REWRITERS, main
+from training.rewriter_data import Example, examples, gold_edit, training_examples
 
 
 @pytest.mark.parametrize(

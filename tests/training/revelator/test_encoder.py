@@ -21,7 +21,8 @@ from training.revelator.encoder_data import (
     is_for_calibration,
     label_of,
 )
-from training.revelator.examples import Example, Turn, all_examples, is_held_out
+from training.revelator.examples import Example, Turn, is_held_out
+from training.revelator.sources import all_examples
 
 EMMA = BORN.format("Emma")
 
