@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from inference.embeddings import get_encoder
+from inference.encoders.configured import get_encoder
 from inference.errors import InputError, StoreError
 from inference.structured import well_formed
 from nodes.compactrag.verbatim_checker import verbatim

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from hopgraph.methods import load
 from hopgraph.run import thread_of
 from hopgraph.workers import run_workers
-from inference.embeddings import get_encoder
-from inference.endpoint import calls_at_once
+from inference.encoders.configured import get_encoder
+from inference.endpoints import calls_at_once
 from inference.errors import DeadlineError, EndpointError, InputError, PromptTooLong
 from inference.ledger import Call, cost_of
 from inference.settings import Settings, get_settings

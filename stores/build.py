@@ -17,7 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, TypeVar
 
-from inference.embeddings import Encoder, Vectors, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Encoder, Vectors
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from stores.dense import Dense

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.embeddings import Vectors
+from inference.encoders.vectors import Vectors
 from inference.errors import EndpointError, InputError, StoreError
 
 if TYPE_CHECKING:

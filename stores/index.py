@@ -13,7 +13,8 @@ from typing import IO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.embeddings import Encoder, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Encoder
 from inference.errors import EndpointError, InputError, StoreError
 from stores.dense import Dense
 from stores.fusion import fuse

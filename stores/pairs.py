@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.embeddings import Encoder, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Encoder
 from inference.errors import StoreError
 from stores.manifest import index_folder
 from stores.passages import content_id

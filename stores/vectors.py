@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from inference.embeddings import Vectors
+from inference.encoders.vectors import Vectors
 
 __all__ = ["KeptVectors", "vector_key"]
 

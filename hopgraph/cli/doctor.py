@@ -285,7 +285,7 @@ async def _speed(endpoint: Endpoint) -> list[Finding]:
 
 
 def _encoder() -> list[Finding]:
-    from inference.embeddings import get_encoder
+    from inference.encoders.configured import get_encoder
 
     encoder = get_encoder()
     width = encoder.encode_queries(["ok"]).shape[1]

@@ -276,7 +276,7 @@ async def _work(folder: RunFolder, variants: list[Variant], questions: list[Ques
 
 def _say_calls_in_flight() -> None:
     """How many calls the run's endpoints were given at a time, at its end."""
-    from inference.endpoint import limiters
+    from inference.endpoints import limiters
 
     for limiter in limiters():
         how = "HOPGRAPH_LLM_CONCURRENCY" if limiter.adaptive is None else "auto"

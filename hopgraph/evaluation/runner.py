@@ -22,7 +22,7 @@ from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
 from hopgraph.workers import run_workers
 from inference.drain import draining
-from inference.endpoint import calls_at_once
+from inference.endpoints import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.limiter import on_waiting, priority
 from inference.settings import get_settings

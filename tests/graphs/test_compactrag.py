@@ -8,7 +8,7 @@ import pytest
 
 from hopgraph import load
 from hopgraph.run import ask, make_context, resume
-from inference.embeddings import get_encoder
+from inference.encoders.configured import get_encoder
 from inference.errors import DeadlineError, InputError, StoreError
 from inference.extractor import extract_answers
 from inference.ledger import cost_of
