@@ -86,21 +86,21 @@ train-revelator-encoder: TRAINER := revelator.encoder
 $(TRAINERS): setup
 	$(PYTHON) -m venv --clear $(VENV)-train
 	$(VENV)-train/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train]'
-	$(VENV)-train/bin/python -m hopgraph.training.$(TRAINER) --data $(DATA)
+	$(VENV)-train/bin/python -m training.$(TRAINER) --data $(DATA)
 
 # Fine-tunes HANRAG's Revelator on the embedded model, or on another BASE=FILE.gguf, and measures its skills before and
 # after; LIMIT is the examples of a skill. Hours on a CPU; started again, it goes on.
 REVELATOR ?= .hopgraph/revelator
 BASE ?= smollm2
 LIMIT ?= 800
-REVELATOR_SKILLS := HOPGRAPH_EMBEDDED_MODEL=$(BASE) $(BIN)/python -m hopgraph.training.revelator.evaluate \
+REVELATOR_SKILLS := HOPGRAPH_EMBEDDED_MODEL=$(BASE) $(BIN)/python -m training.revelator.evaluate \
 	--examples $(REVELATOR)/data/heldout.jsonl
 train-revelator: setup
 	test -x $(VENV)-revelator/bin/python || $(PYTHON) -m venv $(VENV)-revelator
 	$(VENV)-revelator/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train-revelator]'
-	$(BIN)/python -m hopgraph.training.revelator.build --data $(DATA) --to $(REVELATOR)/data --limit $(LIMIT)
+	$(BIN)/python -m training.revelator.build --data $(DATA) --to $(REVELATOR)/data --limit $(LIMIT)
 	$(REVELATOR_SKILLS) --to $(REVELATOR)/before
-	$(VENV)-revelator/bin/python -m hopgraph.training.revelator.train --base $(BASE) \
+	$(VENV)-revelator/bin/python -m training.revelator.train --base $(BASE) \
 		--examples $(REVELATOR)/data/train.jsonl --to $(REVELATOR)
 	HOPGRAPH_EMBEDDED_LORA=$(REVELATOR)/adapter.gguf $(REVELATOR_SKILLS) --before $(REVELATOR)/before --to $(REVELATOR)/after
 

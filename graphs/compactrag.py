@@ -7,16 +7,17 @@ from collections.abc import Hashable
 from langgraph.graph import END, START, StateGraph
 
 from graphs.about import About
-from nodes.answer_extractor import answer_extractor
-from nodes.context import CompactContext
-from nodes.dag import in_wave
+from nodes.compactrag.answer_extractor import answer_extractor
+from nodes.compactrag.context import CompactContext
+from nodes.compactrag.dag import in_wave
+from nodes.compactrag.pair_collector import pair_blocks, pair_collector, resolved
+from nodes.compactrag.pair_retriever import pair_retriever
+from nodes.compactrag.question_decomposer import question_decomposer
+from nodes.compactrag.rewriter import rewriter
+from nodes.compactrag.state import CompactState
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.pair_collector import pair_blocks, pair_collector, resolved
-from nodes.pair_retriever import pair_retriever
-from nodes.question_decomposer import question_decomposer
-from nodes.rewriter import rewriter
-from nodes.state import CompactState, QuestionInput
+from nodes.kit.state import QuestionInput
 
 __all__ = ["ABOUT", "builder"]
 

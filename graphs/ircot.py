@@ -7,13 +7,14 @@ from collections.abc import Hashable
 from langgraph.graph import END, START, StateGraph
 
 from graphs.about import About
-from nodes.context import IrcotContext
+from nodes.baselines.context import IrcotContext
+from nodes.baselines.reasoner import reasoner, round_id
+from nodes.baselines.state import IrcotState
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.reasoner import reasoner, round_id
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.routing import with_context
-from nodes.state import IrcotState, QuestionInput
 
 __all__ = ["ABOUT", "builder", "fresh", "goes_on", "query"]
 
@@ -64,7 +65,7 @@ builder.add_node(
         grows=True,
     ),
 )
-builder.add_node("reasoner", reasoner("ircot/thought"))
+builder.add_node("reasoner", reasoner)
 builder.add_node("generator", generator("ircot/answer", output=ReasonedAnswer))
 
 AFTER_REASONER: dict[Hashable, str] = {"next search": "retriever", "concluded": "generator"}

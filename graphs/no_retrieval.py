@@ -5,10 +5,10 @@ from __future__ import annotations
 from langgraph.graph import END, START, StateGraph
 
 from graphs.about import About
-from nodes.context import NoRetrievalContext
+from nodes.baselines.context import NoRetrievalContext
 from nodes.generator import generator
 from nodes.intake import intake
-from nodes.state import QuestionInput, State
+from nodes.kit.state import QuestionInput, State
 
 __all__ = ["ABOUT", "builder"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from langgraph.graph import END, START, StateGraph
 
 from graphs.about import About
-from nodes.context import StandardRagContext
+from nodes.baselines.context import StandardRagContext
 from nodes.generator import generator
 from nodes.intake import intake
+from nodes.kit.state import QuestionInput, State
 from nodes.retriever import retriever
-from nodes.state import QuestionInput, State
 
 __all__ = ["ABOUT", "builder"]
 

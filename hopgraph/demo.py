@@ -21,7 +21,7 @@ from hopgraph.run import ask, make_context, new_thread
 from hopgraph.views.console import unwrapped
 from hopgraph.views.terminal import print_result
 from inference.settings import get_settings
-from nodes.context import ReaderContext
+from nodes.compactrag.context import ReaderContext
 
 __all__ = ["main", "read_pairs"]
 

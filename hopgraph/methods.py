@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from langgraph.graph import StateGraph
 
     from hopgraph.graph import MethodGraph
-    from nodes.context import Context
+    from nodes.kit.context import Context
 
 __all__ = ["ABOUTS", "METHODS", "READERS", "check_method", "context_class", "load", "make_context"]
 

@@ -1,7 +1,7 @@
 """How many hops a question needs, 1 to 4: PAR-RAG's measure of semantic complexity (Sec. 3.3).
 
 Four surface features (length, distinct entities, depth of the dependency tree, mean word-sense entropy) and a sentence
-encoding go through a small trained head. `hopgraph/training/README.md` says how it was trained, how well it does,
+encoding go through a small trained head. `training/README.md` says how it was trained, how well it does,
 and where it fails.
 """
 
@@ -118,7 +118,7 @@ def _spacy() -> Language:
 
 @lru_cache(maxsize=1)
 def _senses() -> dict[str, int]:
-    """Words with more than one WordNet sense, and how many; `hopgraph/training/senses.py` made the table."""
+    """Words with more than one WordNet sense, and how many; `training/senses.py` made the table."""
     text = files("inference").joinpath("wordnet/senses.txt").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     return {word: int(count) for word, count in rows}

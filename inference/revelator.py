@@ -3,7 +3,7 @@
 One set of upper layers reads a question, a question with a passage, or a question with the chain of sub-questions
 answered so far; each skill has a head of its own. Two heads get a second opinion: relevance how alike question and
 passage are to the encoder as it comes, ending how many hops the hop predictor expects.
-`hopgraph/training/README.md` says how they were trained, how well they do, and where they fail. Decomposing and
+`training/README.md` says how they were trained, how well they do, and where they fail. Decomposing and
 refining write text and stay with a language model.
 """
 

@@ -2,7 +2,7 @@
 
 The rewriter finds the words of a sub-question that stand for an earlier answer ("this director", "his", "the film that
 won") and puts the answer there, with "the", quotation marks or a possessive where they are called for. All other words
-stay as they are, and the answer is never lost or altered, which generation can't promise. `hopgraph/training/README.md`
+stay as they are, and the answer is never lost or altered, which generation can't promise. `training/README.md`
 says how it was trained, how well it does, and where it fails.
 """
 

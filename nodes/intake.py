@@ -11,10 +11,10 @@ from langgraph.types import Overwrite
 
 from inference.errors import InputError
 from inference.structured import well_formed
-from nodes.context import Context
-from nodes.pairs import pairs_ref
-from nodes.passages import index_ref
-from nodes.state import GivenPassage, IndexRef, Node
+from nodes.compactrag.pairs import pairs_ref
+from nodes.kit.context import Context
+from nodes.kit.passages import index_ref
+from nodes.kit.state import GivenPassage, IndexRef, Node
 from prompts.loader import parse_override
 from stores.given import put_given
 from stores.passages import Passage

@@ -18,9 +18,9 @@ from hopgraph.cli.stopping import resumable
 
 if TYPE_CHECKING:
     from hopgraph.results import Result
-    from nodes.context import Context
-    from nodes.events import Event
-    from nodes.state import RunError
+    from nodes.kit.context import Context
+    from nodes.kit.events import Event
+    from nodes.kit.state import RunError
 
 __all__ = ["AsJson", "Cached", "ask", "check_endpoint", "check_index", "resume", "settings_of"]
 
@@ -227,7 +227,7 @@ async def _decided(result: Result, saver: Any, show: Show) -> Result:
 
 def check_index(name: str | None) -> None:
     """Say at once that an index is missing, before a model is started."""
-    from nodes.passages import index_ref
+    from nodes.kit.passages import index_ref
 
     index_ref(name)
 
@@ -239,7 +239,7 @@ async def check_endpoint(model: str | None, generator_model: str | None = None) 
         InputError, EndpointError: See `Endpoint.check`.
     """
     from inference.settings import get_settings
-    from nodes.model import open_endpoint
+    from nodes.kit.model import open_endpoint
 
     await (await open_endpoint(model)).check()
     if get_settings().server("generator").own or generator_model:

@@ -26,7 +26,7 @@ def trace(
     from hopgraph.run import readable
     from hopgraph.views.trace import mentioned, render_trace
     from inference.errors import InputError
-    from nodes.passages import find
+    from nodes.kit.passages import find
     from stores.checkpoints import open_checkpoints
 
     place = None

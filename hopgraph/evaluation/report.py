@@ -17,7 +17,7 @@ from hopgraph.evaluation.metrics import normalise_title
 from hopgraph.evaluation.scoring import Record, Summary, summarise
 from hopgraph.simulation.playing import Simulation, said_of
 from inference.errors import InputError, StoreError
-from nodes.rendering import plain
+from nodes.kit.rendering import plain
 from stores.passages import Passage
 
 __all__ = ["INLINE", "Chart", "Runs", "read_runs", "write_report"]
@@ -281,7 +281,7 @@ def _trajectories(runs: Runs) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _look_up(known: dict[str, Passage | None], index: str | None, line: Mapping[str, Any], question: Question) -> None:
-    from nodes.passages import find
+    from nodes.kit.passages import find
 
     mentioned = {key for step in line["trajectory"] for key in step["evidence"]}
     mentioned |= {*line["evidence"], *line["retrieved"], *question.gold_ids}

@@ -13,7 +13,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import counts_as, gold_of
 from hopgraph.evaluation.statistics import Comparison, Estimate, compare, estimate
 from hopgraph.results import Result
-from nodes.state import SentenceRef
+from nodes.kit.state import SentenceRef
 from stores.passages import Passage
 
 __all__ = [

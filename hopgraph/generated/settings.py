@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from hopgraph.methods import ABOUTS, context_class
 from inference.settings import Settings
-from nodes.context import Context
+from nodes.kit.context import Context
 
 __all__ = ["common", "of_methods", "variables"]
 

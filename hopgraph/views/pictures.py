@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nodes.dag import literal
-from nodes.rendering import plain
+from nodes.compactrag.dag import literal
+from nodes.kit.rendering import plain
 
 if TYPE_CHECKING:
-    from nodes.context import Context
-    from nodes.state import Attempt, Hop, PlanStep, SubQuestion, TreeNode
+    from nodes.chain import Hop
+    from nodes.compactrag.state import SubQuestion
+    from nodes.kit.context import Context
+    from nodes.parrag.state import Attempt, PlanStep
+    from nodes.prunerag.state import TreeNode
 
 __all__ = ["picture"]
 

@@ -12,7 +12,7 @@ from hopgraph.evaluation.plan import ORACLE
 from hopgraph.evaluation.scoring import Group, Pair, Summary, Variant
 from hopgraph.evaluation.statistics import Estimate
 from hopgraph.views.console import unwrapped
-from nodes.rendering import counted
+from nodes.kit.rendering import counted
 
 __all__ = ["COUNTS", "SHARES", "counts_of", "print_summary"]
 

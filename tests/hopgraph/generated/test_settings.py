@@ -5,7 +5,7 @@ from __future__ import annotations
 from hopgraph.generated import settings
 from hopgraph.methods import METHODS, READERS, context_class
 from inference.settings import Settings
-from nodes.context import Context
+from nodes.kit.context import Context
 
 
 def section(method):
