@@ -11,7 +11,7 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.methods import load
-from hopgraph.run import thread_of
+from hopgraph.origins import thread_of
 from hopgraph.workers import run_workers
 from inference.embeddings import get_encoder
 from inference.endpoint import calls_at_once

@@ -13,8 +13,8 @@ import typer
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.ask import AsJson, Cached, settings_of
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import AsJson, Cached, settings_of
 from hopgraph.cli.stopping import stoppable
 from hopgraph.evaluation.suites import SUITES
 

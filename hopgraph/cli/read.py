@@ -13,8 +13,8 @@ import typer
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.ask import settings_of
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import settings_of
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
 async def _read(
     values: dict[str, Any], ids: list[str] | None, limit: int | None, retry_failed: bool, anew: bool
 ) -> Report:
-    from hopgraph.cli.ask import check_endpoint, check_index
+    from hopgraph.cli.checks import check_endpoint, check_index
+    from hopgraph.methods import make_context
     from hopgraph.reading import read_index
-    from hopgraph.run import make_context
     from nodes.compactrag.context import ReaderContext
 
     context = make_context("compactrag_reader", values)
