@@ -8,7 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
 from graphs.about import About
-from inference.revelator import Route
+from inference.heads.revelator import Route
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
 from nodes.chain import chain_blocks, chain_evidence
 from nodes.generator import generator

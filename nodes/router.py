@@ -10,9 +10,9 @@ from typing import Any, get_args
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
-from inference import revelator
 from inference.errors import InputError
-from inference.revelator import Route
+from inference.heads import revelator
+from inference.heads.revelator import Route
 from nodes.kit.model import ask_model
 from nodes.kit.rendering import quoted
 from nodes.kit.state import Node

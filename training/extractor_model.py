@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.extractor import allowed_spans, answer_pieces, likeness
-from inference.heads import Array, Trunk, untrained_layers, whole_words
-from training.extractor import Example
+from inference.heads.scores import whole_words
+from inference.heads.trunk import Array, Trunk, untrained_layers
+from training.extractor_data import Example
 from training.layers import Schedule, SpanHead, States, UpperLayers, array, fit, padded, span_loss
 
 __all__ = ["SCHEDULE", "SpanModel", "spans_of_pieces", "train"]
@@ -39,7 +40,7 @@ class SpanModel(nn.Module):
         return result + (alike @ self.likeness).float()[:, :, None]
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/extractor.py` reads them."""
+        """The weights as `inference/heads/extractor.py` reads them."""
         return {**self.span.arrays(), "likeness": array(self.likeness), **self.upper.arrays()}
 
 
@@ -51,7 +52,7 @@ def train(rows: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, A
         schedule: How long and how fast.
 
     Returns:
-        What `inference/extractor.py` reads.
+        What `inference/heads/extractor.py` reads.
     """
     torch.manual_seed(schedule.seed)
     trunk = Trunk(threads=torch.get_num_threads())

@@ -5,28 +5,16 @@ The two never share a question: `held_out` lists what may not be trained on, as 
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from inference.errors import InputError
+from training.rows import dev_questions, malformed, rows_of, text_of
+from training.words import normalised
 
-__all__ = [
-    "Labelled",
-    "dev_questions",
-    "evaluation_sets",
-    "held_out",
-    "normalised",
-    "rows_of",
-    "text_of",
-    "training_rows",
-]
+__all__ = ["Labelled", "evaluation_sets", "held_out", "training_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +79,6 @@ def held_out(data: Path) -> set[str]:
     return {normalised(row.question) for row in valid} | dev_questions(data)
 
 
-def dev_questions(data: Path) -> set[str]:
-    """Normalised dev questions of all data sets, and the sub-questions of their decompositions."""
-    found = set()
-    for path in sorted(data.glob("*/questions.jsonl.gz")):
-        for where, row in rows_of(path):
-            found.add(normalised(text_of(row, "question", where)))
-            for part in row.get("decomposition", ()):
-                found.add(normalised(part["question"] if isinstance(part, dict) else str(part)))
-    return found
-
-
-def normalised(question: str) -> str:
-    """A question without case, punctuation and repeated white space: two that agree in this are taken for the same."""
-    return " ".join(re.sub(r"[^\w\s]", " ", question.lower()).split())
-
-
 def _natural_sub_questions(path: Path) -> list[str]:
     """Sub-questions that can stand alone: no `#1`, no `subject >> relation`. Each once, in order of appearance."""
     asked = (part["question"] for _, row in rows_of(path) for part in row.get("decomposition", ()))
@@ -117,7 +89,7 @@ def _hop_counts(path: Path, source: str = "source") -> Iterator[Labelled]:
     for where, row in rows_of(path):
         hops = row.get("hops")
         if hops not in (1, 2, 3, 4):
-            raise InputError(f"{where}: field 'hops' must be 1, 2, 3 or 4, not {hops!r}", hint="see data/SOURCES.md")
+            raise malformed(where, f"field 'hops' must be 1, 2, 3 or 4, not {hops!r}")
         yield Labelled(text_of(row, "question", where), hops, str(row.get(source, "")))
 
 
@@ -135,35 +107,3 @@ def _two_hops(path: Path) -> Iterator[Labelled]:
             question = text_of(row, "question", where)
             directors = "director" in question.lower() and _COMPARISON.match(question.lower())
             yield Labelled(question, 4 if directors else 2, "hotpot+2wiki-train")
-
-
-def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects of a JSON Lines file, gzipped or plain, each with its place for error messages.
-
-    Raises:
-        InputError: It is missing or malformed.
-    """
-    number = 0
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise InputError(f"{path}, line {number}: expected an object", hint="see data/SOURCES.md")
-                yield f"{path}, line {number}", row
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file", hint="give the data folder, such as DATA=../shared/data") from None
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise InputError(f"{path}: damaged after line {number} ({error})", hint="fetch the file again") from error
-
-
-def text_of(row: Mapping[str, Any], field: str, where: str) -> str:
-    """The text of a field.
-
-    Raises:
-        InputError: It is missing, blank or no text.
-    """
-    value = row.get(field)
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where}: field '{field}' must be a text", hint="see data/SOURCES.md")
-    return value

@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads import Array, Trunk, untrained_layers
-from inference.hops import SurfaceFeatures, prepared, surface_features
+from inference.heads.hops import SurfaceFeatures, prepared, surface_features
+from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.hop_data import Labelled
-from training.layers import Schedule, States, UpperLayers, array, fit
+from training.layers import ClassHead, Schedule, States, UpperLayers, array, fit, mean_state, pooled_texts
 
 __all__ = ["SCHEDULE", "HopModel", "feature_worth", "train"]
 
 SCHEDULE = Schedule(epochs=2)
-HIDDEN = 128
-"""Width of the head's hidden layer."""
 PIECES_HIDDEN = 0.1
 """Share of word pieces hidden from the upper layers while training: names and phrases that come back in many of
 MuSiQue's training questions are else learnt by heart."""
@@ -38,30 +36,16 @@ class HopModel(nn.Module):
     def __init__(self, upper: dict[str, Array] | None, inputs: int) -> None:
         super().__init__()
         self.upper = UpperLayers(upper) if upper is not None else None
-        self.hidden = nn.Linear(inputs, HIDDEN)
-        self.hops = nn.Linear(HIDDEN, 4)
+        self.scores = ClassHead(inputs, 4)
 
     def pooled(self, states: Tensor, real: Tensor) -> Tensor:
         """Encodings, shape (texts, 384)."""
         assert self.upper is not None  # noqa: S101
-        weights = real[..., None].float()
-        return (self.upper(states, real).float() * weights).sum(1) / weights.sum(1)
-
-    def scores(self, inputs: Tensor) -> Tensor:
-        """Scores of 1 to 4 hops, shape (texts, 4)."""
-        hidden = functional.gelu(self.hidden(inputs), approximate="tanh")
-        result: Tensor = self.hops(functional.dropout(hidden, 0.1, self.training))
-        return result
+        return mean_state(self.upper(states, real), real)
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/hops.py` reads them."""
-        own = {
-            "hidden": array(self.hidden.weight.T),
-            "hidden_bias": array(self.hidden.bias),
-            "hops": array(self.hops.weight.T),
-            "hops_bias": array(self.hops.bias),
-        }
-        return own | (self.upper.arrays() if self.upper else {})
+        """The weights as `inference/heads/hops.py` reads them."""
+        return self.scores.arrays("hidden", "hops") | (self.upper.arrays() if self.upper else {})
 
 
 def train(rows: Sequence[Labelled], schedule: Schedule = SCHEDULE, without: Sequence[str] = ()) -> dict[str, Array]:
@@ -73,7 +57,7 @@ def train(rows: Sequence[Labelled], schedule: Schedule = SCHEDULE, without: Sequ
         without: Surface features that are blanked, here and in the weights.
 
     Returns:
-        What `inference/hops.py` reads.
+        What `inference/heads/hops.py` reads.
     """
     torch.manual_seed(schedule.seed)
     raw = _surface(rows)
@@ -150,13 +134,8 @@ def _head_alone(inputs: Tensor, targets: Tensor, title: str) -> Array:
 
 def _encoded(upper: dict[str, Array], states: States) -> Tensor:
     """Pooled encodings, in the order of the states, scaled to a mean square of 1."""
-    model = HopModel(upper, 384).eval()
-    result = torch.zeros(len(states.lengths), 384)
-    order = np.argsort(states.lengths, kind="stable")
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        for start in range(0, len(order), 64):
-            batch = order[start : start + 64]
-            result[batch] = model.pooled(*states.batch(batch))
+    with torch.autocast("cpu", torch.bfloat16):
+        result = pooled_texts(states, HopModel(upper, 384).eval().pooled, 384)
     return result / result.square().mean().sqrt()
 
 

@@ -1,6 +1,6 @@
 """The trained part of a head in torch: upper encoder layers, how they start, are fed, trained, and written down.
 
-Mirrors `inference/heads.py`, which runs the result without torch.
+Mirrors `inference/heads/`, which runs the result without torch.
 """
 
 from __future__ import annotations
@@ -17,9 +17,21 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads import ATTENTION_HEADS, Array, Trunk
+from inference.heads.trunk import ATTENTION_HEADS, Array, Trunk
 
-__all__ = ["Schedule", "SpanHead", "States", "UpperLayers", "array", "fit", "padded", "span_loss"]
+__all__ = [
+    "ClassHead",
+    "Schedule",
+    "SpanHead",
+    "States",
+    "UpperLayers",
+    "array",
+    "fit",
+    "mean_state",
+    "padded",
+    "pooled_texts",
+    "span_loss",
+]
 
 _WIDTH = 384
 _console = Console(stderr=True)
@@ -88,7 +100,7 @@ class UpperLayers(nn.Module):
     """A head's own copy of the encoder's upper layers.
 
     Args:
-        weights: What to start from, as `inference.heads.untrained_layers` gives it.
+        weights: What to start from, as `inference.heads.trunk.untrained_layers` gives it.
         dropout: Share of values dropped while training.
     """
 
@@ -113,8 +125,54 @@ class UpperLayers(nn.Module):
         return {name.replace("layers.", "").replace("parts.", ""): array(p) for name, p in self.named_parameters()}
 
 
+class ClassHead(nn.Module):
+    """Scores of classes, by one hidden layer over what is known of a text.
+
+    Args:
+        inputs: Numbers that it is given of each text.
+        classes: Scores that it gives.
+    """
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(inputs, 128)
+        self.scores = nn.Linear(128, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Scores, shape (texts, classes)."""
+        hidden = functional.gelu(self.hidden(inputs), approximate="tanh")
+        result: Tensor = self.scores(functional.dropout(hidden, 0.1, self.training))
+        return result.float()
+
+    def arrays(self, hidden: str, scores: str) -> dict[str, Array]:
+        """The weights of both layers under these names, each with its `_bias`."""
+        named = ((hidden, self.hidden), (scores, self.scores))
+        return {
+            key: array(value)
+            for name, layer in named
+            for key, value in ((name, layer.weight.T), (f"{name}_bias", layer.bias))
+        }
+
+
+def mean_state(states: Tensor, real: Tensor) -> Tensor:
+    """Mean of each text's word pieces, shape (texts, 384)."""
+    weights = real[..., None].float()
+    return (states.float() * weights).sum(1) / weights.sum(1)
+
+
+def pooled_texts(states: States, pool: Callable[[Tensor, Tensor], Tensor], width: int) -> Tensor:
+    """What `pool` makes of all texts, in their order, shape (texts, width), without gradients."""
+    result = torch.zeros(len(states.lengths), width)
+    order = np.argsort(states.lengths, kind="stable")
+    with torch.no_grad():
+        for start in range(0, len(order), 32):
+            batch = order[start : start + 32]
+            result[batch] = pool(*states.batch(batch))
+    return result
+
+
 class SpanHead(nn.Module):
-    """Scores of the stretches of a text, as `inference.heads.span_scores` gives them."""
+    """Scores of the stretches of a text, as `inference.heads.scores.span_scores` gives them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +189,7 @@ class SpanHead(nn.Module):
         return together + starts[:, :, None] + ends[:, None, :]
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference.heads.SPAN` names them."""
+        """The weights as `inference.heads.scores.SPAN` names them."""
         return {
             "span": array(self.edges.weight.T),
             "span_bias": array(self.edges.bias),

@@ -1,6 +1,6 @@
 """Trains CompactRAG's sub-question rewriter (Sec. 3.2.3) and prints the tables of `training/README.md`.
 
-python -m training.rewriter --data ../shared/data               train, and write inference/rewriter.npz
+python -m training.rewriter --data ../shared/data               train, and write inference/heads/rewriter.npz
 python -m training.rewriter --data ../shared/data --evaluate    what the shipped rewriter does (no torch)
 """
 
@@ -9,101 +9,17 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections import Counter
+from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from inference.errors import InputError
-from inference.heads import save_weights
-from inference.rewriter import FORMS, Edit, rewrite_questions
-from training.command import WEIGHTS, guarded, parser, written
-from training.hop_data import normalised, rows_of, text_of
+from inference.heads.rewriter import rewrite_questions
+from training.command import guarded, trained, trainer
 from training.measures import agreement, table
+from training.rewriter_data import Example, examples, gold_edit, training_examples
 
-__all__ = ["REWRITERS", "Example", "evaluation_report", "examples", "gold_edit", "main", "training_examples"]
-
-SHIPPED = WEIGHTS / "rewriter.npz"
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A sub-question, the answer it builds on, and how it reads with it."""
-
-    question: str
-    answer: str
-    rewritten: str
-
-
-_INPUT = re.compile(r"Q: (.*) \| prev_answer: (.*)", re.DOTALL)
-
-
-def examples(path: Path) -> list[Example]:
-    """Rows of a file of CompactRAG's training data.
-
-    Raises:
-        InputError: The file is missing or malformed.
-    """
-    found = []
-    for where, row in rows_of(path):
-        parts = _INPUT.fullmatch(text_of(row, "input", where))
-        if not parts:
-            complaint = f"{where}: field 'input' must be 'Q: ... | prev_answer: ...'"
-            raise InputError(complaint, hint="see data/SOURCES.md")
-        found.append(Example(parts[1].strip(), parts[2].strip(), text_of(row, "output", where).strip()))
-    return found
-
-
-def gold_edit(example: Example) -> Edit | None:
-    """The edit that makes the sub-question what it is rewritten to; None where no single edit does."""
-    question, answer, rewritten = example.question, example.answer, example.rewritten
-    edits = []
-    for found in re.finditer(re.escape(answer), rewritten, re.IGNORECASE):
-        for form, (before, after) in enumerate(FORMS):
-            start, kept = found.start() - len(before), len(rewritten) - found.end() - len(after)
-            end = len(question) - kept
-            if (
-                0 <= start < end
-                and rewritten[:start] == question[:start]
-                and rewritten[start : found.start()] == before
-                and rewritten[found.end() : found.end() + len(after)] == after
-                and question[end:] == rewritten[found.end() + len(after) :]
-                and _whole_words(question, start, end)
-            ):
-                edits.append(Edit(start, end, form))
-    # Of "the director" all is replaced, by "the ..." if need be: else an article would be kept or not by chance. All
-    # else that stays is kept.
-    return min(edits, key=lambda edit: (FORMS[edit.form][0] != "the ", edit.form), default=None)
-
-
-def _whole_words(question: str, start: int, end: int) -> bool:
-    return not re.match(r"\w\w", question[max(start - 1, 0) : start + 1] if start else "") and not re.match(
-        r"\w\w", question[end - 1 : end + 1]
-    )
-
-
-def training_examples(data: Path) -> tuple[list[Example], Counter[str]]:
-    """Examples to train on: those that a single edit makes; and how many of the file were left out, and why.
-
-    Raises:
-        InputError: The file is missing or malformed.
-    """
-    measured = {_key(example) for example in examples(data / "train" / "rewriter.valid.jsonl.gz")}
-    kept, left_out = [], Counter[str]()
-    for example in examples(data / "train" / "rewriter.train.jsonl.gz"):
-        if _key(example) in measured:
-            left_out["in the validation file"] += 1
-        elif not gold_edit(example):
-            left_out["that no single edit makes"] += 1
-        else:
-            kept.append(example)
-    return kept, left_out
-
-
-def _key(example: Example) -> str:
-    return normalised(f"{example.question} {example.answer}")
+__all__ = ["REWRITERS", "evaluation_report", "main"]
 
 
 _PRONOUN = re.compile(
@@ -164,28 +80,26 @@ def evaluation_report(rows: Sequence[Example]) -> str:
     return f"{table(titles, lines)}\n\n{milliseconds:.1f} ms of CPU time a sub-question\n"
 
 
-def _train(data: Path, to: Path, epochs: float | None) -> str:
+def _train(options: Namespace) -> str:
     from training.rewriter_model import SCHEDULE, train
 
-    rows, left_out = training_examples(data)
-    start = time.perf_counter()
-    save_weights(to, train(rows, replace(SCHEDULE, epochs=epochs) if epochs else SCHEDULE))
+    rows, left_out = training_examples(options.data)
     dropped = ", ".join(f"{count} {why}" for why, count in left_out.items()) or "none"
-    return written(to, f"{len(rows)} examples (rows left out: {dropped})", time.perf_counter() - start)
+    described = f"{len(rows)} examples (rows left out: {dropped})"
+    return trained(options, described, lambda schedule: train(rows, schedule), SCHEDULE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
-    options = parser("rewriter", "Train the sub-question rewriter.", SHIPPED)
-    options.add_argument("--evaluate", action="store_true", help="print what the shipped one does; trains nothing")
-    chosen = options.parse_args(arguments)
+    parser, _ = trainer("rewriter", "Train the sub-question rewriter.", "rewriter.npz")
+    options = parser.parse_args(arguments)
 
-    def report() -> str:
-        if chosen.evaluate:
-            return evaluation_report(examples(chosen.data / "train" / "rewriter.valid.jsonl.gz"))
-        return _train(chosen.data, chosen.to, chosen.epochs)
+    def work() -> str:
+        if options.evaluate:
+            return evaluation_report(examples(options.data / "train" / "rewriter.valid.jsonl.gz"))
+        return _train(options)
 
-    return guarded(report)
+    return guarded(work)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads import Array, Trunk, untrained_layers
-from inference.rewriter import FORMS, allowed_spans
+from inference.heads.rewriter import FORMS, allowed_spans
+from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.layers import Schedule, SpanHead, States, UpperLayers, array, fit, padded, span_loss
-from training.rewriter import Example, gold_edit
+from training.rewriter_data import Example, gold_edit
 
 __all__ = ["SCHEDULE", "EditModel", "train"]
 
@@ -30,7 +30,7 @@ class EditModel(nn.Module):
         self.form = nn.Linear(3 * 384, len(FORMS))
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/rewriter.py` reads them."""
+        """The weights as `inference/heads/rewriter.py` reads them."""
         form = {"form": array(self.form.weight.T), "form_bias": array(self.form.bias)}
         return self.span.arrays() | form | self.upper.arrays()
 
@@ -43,7 +43,7 @@ def train(rows: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, A
         schedule: How long and how fast.
 
     Returns:
-        What `inference/rewriter.py` reads.
+        What `inference/heads/rewriter.py` reads.
     """
     torch.manual_seed(schedule.seed)
     trunk = Trunk(threads=torch.get_num_threads())

@@ -1,23 +1,25 @@
-"""Builds the table of word senses that `inference/hops.py` reads, from WordNet's own index files.
+"""Builds the table of word senses that `inference/heads/hops.py` reads, from WordNet's own index files.
 
     apt-get install wordnet-base
     python -m training.senses /usr/share/wordnet
 
-WordNet's licence goes with the table: `inference/wordnet/LICENSE.txt`.
+WordNet's licence goes with the table: `inference/heads/wordnet/LICENSE.txt`.
 """
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from inference.errors import InputError
+from training.command import WEIGHTS, guarded, parser
 
 __all__ = ["count_senses", "write_table"]
 
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
-TABLE = Path(__file__).parents[1] / "inference" / "wordnet" / "senses.txt"
+TABLE = WEIGHTS / "wordnet" / "senses.txt"
 HEADER = """\
 # Words with more than one sense in WordNet 3.0, all parts of speech together, and how many senses.
 # Made by training/senses.py from Debian's package wordnet-base; licence: LICENSE.txt beside this file.
@@ -59,14 +61,14 @@ def write_table(senses: Counter[str], path: Path) -> int:
     return len(rows)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description="Build the word-sense table from WordNet's index files.")
-    parser.add_argument("folder", type=Path, help="WordNet's dictionary folder, such as /usr/share/wordnet")
-    parser.add_argument("--to", type=Path, default=TABLE, help="file to write")
-    arguments = parser.parse_args()
-    write_table(count_senses(arguments.folder), arguments.to)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; gives the exit code."""
+    flags = parser("senses", "Build the word-sense table from WordNet's index files.")
+    flags.add_argument("folder", type=Path, help="WordNet's dictionary folder, such as /usr/share/wordnet")
+    flags.add_argument("--to", type=Path, default=TABLE, help="file to write")
+    options = flags.parse_args(arguments)
+    return guarded(lambda: f"{write_table(count_senses(options.folder), options.to)} words: {options.to}\n")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -21,11 +21,13 @@ from hopgraph.evaluation.suites import SUITES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hopgraph.evaluation.costs import Price
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.plan import Variant
     from hopgraph.evaluation.runner import Job, Progress
-    from hopgraph.evaluation.scoring import Price, Record, Summary
+    from hopgraph.evaluation.scoring import Record
+    from hopgraph.evaluation.summary import Summary
 
 __all__ = ["evaluate"]
 
@@ -187,7 +189,7 @@ def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | N
 
 def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
     """What `run.json` says of a simulation; nothing where a model answers."""
-    from hopgraph.simulation.playing import Simulation
+    from hopgraph.evaluation.simulated import Simulation
     from inference.errors import InputError
 
     if wrong and not perfect:
@@ -203,7 +205,8 @@ def _index_of(about: dict[str, Any]) -> str | None:
 @contextmanager
 def _agents(about: dict[str, Any], questions: list[Question], index: str | None) -> Iterator[None]:
     """Perfect agents in the place of a model where the run is a simulation; it is said, whatever it costs."""
-    from hopgraph.simulation.playing import Simulation, playing
+    from hopgraph.evaluation.simulated import Simulation
+    from hopgraph.simulation.playing import playing
 
     simulation = Simulation.of(about)
     if simulation is None:
@@ -293,8 +296,8 @@ async def _judge(folder: RunFolder) -> None:
 
 
 def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) -> Summary:
-    from hopgraph.evaluation.scoring import summarise
-    from hopgraph.simulation.playing import said_of
+    from hopgraph.evaluation.simulated import said_of
+    from hopgraph.evaluation.summary import summarise
 
     questions = {question.id: question for question in folder.questions()}
     summary = summarise(folder.records(), questions, [variant.name for variant in variants], price)
@@ -385,7 +388,7 @@ def _span(seconds: float) -> str:
 
 
 def _price(text: str | None) -> Price | None:
-    from hopgraph.evaluation.scoring import Price
+    from hopgraph.evaluation.costs import Price
     from inference.errors import InputError
 
     if text is None:

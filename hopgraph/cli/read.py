@@ -95,7 +95,8 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
         yield
         return
     from hopgraph.evaluation.data import read_questions
-    from hopgraph.simulation.playing import Simulation, playing
+    from hopgraph.evaluation.simulated import Simulation
+    from hopgraph.simulation.playing import playing
 
     print(Simulation(), file=sys.stderr)
     with playing(Simulation(), read_questions(questions, dataset), index):
@@ -149,7 +150,7 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], Non
 
 def print_report(report: Report) -> None:
     """Print a report for people."""
-    from hopgraph.simulation.playing import is_simulated
+    from hopgraph.evaluation.simulated import is_simulated
     from nodes.kit.rendering import counted
 
     left = f"; {report.left:,} are left: run the same command again" if report.left else ""

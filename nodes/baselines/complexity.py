@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator
 
-from inference.revelator import Route
+from inference.heads.revelator import Route
 from nodes.baselines.context import Complexity
 from nodes.router import normalized
 

@@ -134,6 +134,6 @@ class AdaptiveContext(Context):
     def check(self) -> None:
         """An encoder that is asked for has to be there."""
         if self.by_encoder("router"):
-            from inference.revelator import route
+            from inference.heads.revelator import route
 
             route(["?"])

@@ -8,8 +8,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from inference.checkpoints import open_span
 from inference.extractor import Extraction, extract_answers
+from inference.heads.exported import open_span
 from inference.settings import get_settings
 from nodes.compactrag.context import CompactContext
 from nodes.compactrag.dag import in_wave

@@ -37,7 +37,7 @@ class CompactContext(Context):
 
     def check(self) -> None:
         """Checkpoints that take the places of ours have to be there."""
-        from inference.checkpoints import check_checkpoint
+        from inference.heads.exported import check_checkpoint
 
         settings = get_settings()
         check_checkpoint("HOPGRAPH_EXTRACTOR", settings.extractor)

@@ -7,8 +7,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from inference.checkpoints import open_rewriter
-from inference.rewriter import find_answer, rewrite_with_answers
+from inference.heads.exported import open_rewriter
+from inference.heads.rewriter import find_answer, rewrite_with_answers
 from inference.settings import get_settings
 from nodes.compactrag.context import CompactContext
 from nodes.compactrag.dag import fill_references, in_wave, literal, references

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from inference.revelator import Route
+from inference.heads.revelator import Route
 from nodes.kit.context import Context, prompt_field, review_field
 
 __all__ = ["HanContext"]
@@ -96,7 +96,7 @@ class HanContext(Context):
     def check(self) -> None:
         """An encoder that is asked for has to be there."""
         if self.by_encoder("router") or self.by_encoder("relevance") or self.by_encoder("ending"):
-            from inference.revelator import route
+            from inference.heads.revelator import route
 
             route(["?"])
 

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
-from inference import revelator
+from inference.heads import revelator
 from nodes.chain import Hop, written
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.state import HanState

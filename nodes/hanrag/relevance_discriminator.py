@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from inference import revelator
+from inference.heads import revelator
 from nodes.chain import Relevance
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.state import AnragState

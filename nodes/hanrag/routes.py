@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator
 
-from inference.revelator import Route
+from inference.heads.revelator import Route
 from nodes.router import normalized
 
 __all__ = ["ROUTES", "RouteChoice"]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NotRequired
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
+from inference.heads.revelator import Route
 from inference.ledger import Call
-from inference.revelator import Route
 from nodes.chain import Hop, Relevance
 from nodes.kit.state import IndexRef, PassageRef, QuestionInput, State, Step, merge_by_id
 

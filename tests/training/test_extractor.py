@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 import inference.extractor
-import inference.heads
+import inference.heads.npz
+import inference.heads.trunk
 from inference.errors import InputError
 from tests.training.conftest import write
-from training.extractor import EXTRACTORS, Example, examples, main, shortened, training_examples
+from training.extractor import EXTRACTORS, main
+from training.extractor_data import Example, examples, shortened, training_examples
 
 
 def row(answer: str, start: int, context: str = "Who is it?\nIt is Ada.\n\nWhen, Ada?\nIn 1815, ada said.") -> dict:
@@ -92,8 +94,8 @@ def test_training_on_a_few_rows_gives_weights_that_the_extractor_runs(
     assert to.stat().st_size < 6_000_000
 
     learnt = examples(small_data / "train/extractor.train.jsonl.gz")
-    inference.heads.get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
+    inference.heads.trunk.get_trunk()
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
     inference.extractor._head.cache_clear()
     try:
         found = inference.extractor.extract_answers([(one.question, one.context) for one in learnt])

@@ -6,7 +6,8 @@ import pytest
 
 from inference.errors import InputError
 from tests.training.conftest import write
-from training.hop_data import evaluation_sets, held_out, normalised, training_rows
+from training.hop_data import evaluation_sets, held_out, training_rows
+from training.words import normalised
 
 
 def test_nothing_held_out_is_trained_on(data: Path):

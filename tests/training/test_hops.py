@@ -5,27 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import inference.heads
-import inference.hops
+import inference.heads.hops
+import inference.heads.npz
+import inference.heads.trunk
 from training.hop_data import Labelled, evaluation_sets
-from training.hops import confusion, evaluation_report, macro_f1, main
-
-
-def test_confusion_counts_true_rows_and_predicted_columns():
-    matrix = confusion([1, 1, 2, 4], [1, 2, 2, 3])
-    assert matrix.tolist() == [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]]
-
-
-def test_macro_f1_is_the_mean_over_the_hop_counts_that_occur():
-    # One hop: precision 1, recall 1/2; two: precision 1/2, recall 1; four: nothing right; three does not occur.
-    assert macro_f1(confusion([1, 1, 2, 4], [1, 2, 2, 3])) == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+from training.hops import evaluation_report, main
 
 
 def test_the_report_has_accuracy_matrix_and_sources_of_each_set(monkeypatch: pytest.MonkeyPatch):
     said = {"a": 1, "b": 2, "c": 2}
 
     def predict(questions):
-        return [inference.hops.HopPrediction(said[question], (0.25,) * 4) for question in questions]
+        return [inference.heads.hops.HopPrediction(said[question], (0.25,) * 4) for question in questions]
 
     monkeypatch.setattr("training.hops.predict_hops", predict)
     report = evaluation_report({"mine": [Labelled("a", 1, "x"), Labelled("b", 1, "x"), Labelled("c", 2, "y")]})
@@ -62,14 +53,16 @@ def test_training_on_a_few_questions_gives_weights_that_the_predictor_runs(
     assert main(["--data", str(data), "--to", str(to), "--epochs", "15"]) == 0
     assert to.stat().st_size < 6_000_000
 
-    inference.heads.get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
-    inference.hops._head.cache_clear()
+    inference.heads.trunk.get_trunk()
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
+    inference.heads.hops._head.cache_clear()
     try:
         rows = evaluation_sets(data)["validation"]
-        predicted = [prediction.hops for prediction in inference.hops.predict_hops([row.question for row in rows])]
+        predicted = [
+            prediction.hops for prediction in inference.heads.hops.predict_hops([row.question for row in rows])
+        ]
     finally:
-        inference.hops._head.cache_clear()
+        inference.heads.hops._head.cache_clear()
     assert np.mean([row.hops == hops for row, hops in zip(rows, predicted, strict=True)]) > 0.8
 
 
@@ -96,7 +89,7 @@ def test_the_encoders_graph_runs_what_torch_trained():
 @pytest.mark.slow
 def test_feature_worth_covers_every_encoding_and_feature(data: Path):
     pytest.importorskip("torch", reason="training needs torch: pip install -e '.[train]'")
-    from inference.heads import untrained_layers
+    from inference.heads.trunk import untrained_layers
     from training.hop_data import training_rows
     from training.hop_model import feature_worth
 

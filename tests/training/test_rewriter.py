@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import inference.heads
-import inference.rewriter
+import inference.heads.npz
+import inference.heads.rewriter
+import inference.heads.trunk
 from inference.errors import InputError
 from tests.training.conftest import write
-from training.rewriter import REWRITERS, Example, examples, gold_edit, main, training_examples
+from training.rewriter import REWRITERS, main
+from training.rewriter_data import Example, examples, gold_edit, training_examples
 
 
 @pytest.mark.parametrize(
@@ -93,11 +95,11 @@ def test_training_on_a_few_rows_gives_weights_that_the_rewriter_runs(
     assert to.stat().st_size < 6_000_000
 
     measured = examples(small_data / "train/rewriter.valid.jsonl.gz")
-    inference.heads.get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
-    inference.rewriter._head.cache_clear()
+    inference.heads.trunk.get_trunk()
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
+    inference.heads.rewriter._head.cache_clear()
     try:
-        found = inference.rewriter.rewrite_questions([(one.question, one.answer) for one in measured])
+        found = inference.heads.rewriter.rewrite_questions([(one.question, one.answer) for one in measured])
     finally:
-        inference.rewriter._head.cache_clear()
+        inference.heads.rewriter._head.cache_clear()
     assert found == [one.rewritten for one in measured]

@@ -22,8 +22,8 @@ from nodes.hanrag.routes import RouteChoice
 from nodes.kit.rendering import passage_block, quoted
 from prompts.loader import load_prompt
 from stores.passages import Passage
-from training.hop_data import rows_of, text_of
 from training.revelator.examples import SKILLS, Example, Skill
+from training.rows import rows_of, text_of
 
 __all__ = ["OUTPUTS", "Chat", "ChatMessage", "as_chat", "messages_of", "prompt_hash", "read_chats"]
 

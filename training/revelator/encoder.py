@@ -1,6 +1,6 @@
 """Trains HANRAG's Revelator as an encoder (Sec. 4.2, app. B) and prints the tables of `training/README.md`.
 
-python -m training.revelator.encoder --data ../shared/data               train, write inference/revelator.npz
+python -m training.revelator.encoder --data ../shared/data               train, write inference/heads/revelator.npz
 python -m training.revelator.encoder --data ../shared/data --evaluate    what the shipped one does (no torch)
 python -m training.revelator.encoder --data ../shared/data --beside DIR  the same beside a prompted model, on
                                               the rows that training.revelator.evaluate asked it, into DIR
@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inference.errors import InputError
-from inference.heads import save_weights
-from inference.hops import predict_hops
-from inference.revelator import ROUTES, ending, likeness, relevance, route
-from training.command import WEIGHTS, guarded, parser, written
-from training.hop_data import rows_of
-from training.measures import calibration_error, ranked_right, table
+from inference.heads.hops import predict_hops
+from inference.heads.revelator import ROUTES, ending, likeness, relevance, route
+from training.command import guarded, trained, trainer
+from training.measures import Scores, calibration_error, confusion, ranked_right, shares_right, table
 from training.revelator.encoder_data import SKILLS, dev_chains, divided_examples, label_of, passage_of
-from training.revelator.examples import Example, all_examples
+from training.revelator.examples import Example
+from training.revelator.sources import all_examples
+from training.rows import rows_of
 
 __all__ = ["comparison", "evaluation_report", "main"]
 
-SHIPPED = WEIGHTS / "revelator.npz"
-
-Scores = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
@@ -55,8 +52,7 @@ def _route_report(rows: Sequence[Example]) -> str:
     found = route([row.question for row in rows])
     milliseconds = 1000 * (time.process_time() - start) / len(rows)
     said = [ROUTES.index(one.route) for one in found]
-    matrix = np.zeros((len(ROUTES), len(ROUTES)), int)
-    np.add.at(matrix, ([label_of(row) for row in rows], said), 1)
+    matrix = confusion([label_of(row) for row in rows], said, len(ROUTES))
     lines = [[name, *matrix[i].tolist(), matrix[i, i] / max(matrix[i].sum(), 1)] for i, name in enumerate(ROUTES)]
     sure = np.array([max(one.probabilities) for one in found])
     right = np.array([label_of(row) == one for row, one in zip(rows, said, strict=True)])
@@ -120,8 +116,7 @@ def _ending_report(sets: Mapping[str, Sequence[Example]]) -> str:
 
 
 def _by_source(sources: Sequence[str], right: NDArray[np.bool_]) -> str:
-    total, hits = Counter(sources), Counter(name for name, good in zip(sources, right, strict=True) if good)
-    return table(["source", "rows", "right"], [[name, n, hits[name] / n] for name, n in sorted(total.items())])
+    return table(["source", "rows", "right"], shares_right([(source,) for source in sources], right.tolist()))
 
 
 def _groups(sources: NDArray[np.str_]) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -164,33 +159,30 @@ def _verdict_of(row: Example) -> float:
     return ending(row.question, [(turn.question, turn.answer) for turn in row.turns])
 
 
-def _train(data: Path, to: Path, epochs: float | None, skills: Sequence[str]) -> str:
+def _train(options: Namespace) -> str:
     from training.revelator.encoder_model import SCHEDULE, train
 
-    known, calibration, _ = ([row for row in rows if row.skill in skills] for rows in divided_examples(data))
-    start = time.perf_counter()
-    save_weights(to, train(known, calibration, replace(SCHEDULE, epochs=epochs) if epochs else SCHEDULE))
-    counts = Counter(row.skill for row in known)
-    described = ", ".join(f"{count} of {skill}" for skill, count in counts.items())
-    return written(to, f"{described}; {len(calibration)} to set probabilities right", time.perf_counter() - start)
+    known, calibration, _ = (
+        [row for row in rows if row.skill in options.skills] for rows in divided_examples(options.data)
+    )
+    described = ", ".join(f"{count} of {skill}" for skill, count in Counter(row.skill for row in known).items())
+    described += f"; {len(calibration)} to set probabilities right"
+    return trained(options, described, lambda schedule: train(known, calibration, schedule), SCHEDULE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
-    options = parser("revelator.encoder", "Train the Revelator's encoder.", SHIPPED)
-    options.add_argument("--evaluate", action="store_true", help="print what the shipped one does; trains nothing")
-    options.add_argument("--beside", type=Path, metavar="DIR", help="print it beside what a prompted model said")
-    options.add_argument("--skills", nargs="+", choices=SKILLS, default=SKILLS, help="heads to train")
-    chosen = options.parse_args(arguments)
+    parser, _ = trainer("revelator.encoder", "Train the Revelator's encoder.", "revelator.npz")
+    parser.add_argument("--beside", type=Path, metavar="DIR", help="print it beside what a prompted model said")
+    parser.add_argument("--skills", nargs="+", choices=SKILLS, default=SKILLS, help="heads to train")
+    options = parser.parse_args(arguments)
 
-    def report() -> str:
-        if chosen.beside:
-            return comparison(chosen.data, chosen.beside)
-        if chosen.evaluate:
-            return evaluation_report(chosen.data)
-        return _train(chosen.data, chosen.to, chosen.epochs, chosen.skills)
+    def work() -> str:
+        if options.beside:
+            return comparison(options.data, options.beside)
+        return evaluation_report(options.data) if options.evaluate else _train(options)
 
-    return guarded(report)
+    return guarded(work)
 
 
 if __name__ == "__main__":

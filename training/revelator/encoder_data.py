@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from training.hop_data import rows_of, text_of
+from training.revelator.chains import musique_turns
 from training.revelator.examples import ROUTES as ROUTE_LABELS
-from training.revelator.examples import Example, Turn, all_examples, divided, musique_turns
+from training.revelator.examples import Example, Turn, divided
+from training.revelator.sources import all_examples
+from training.rows import objects_of, rows_of, text_of
 
 __all__ = ["SKILLS", "EncoderSkill", "dev_chains", "divided_examples", "is_for_calibration", "label_of", "passage_of"]
 
@@ -91,7 +93,7 @@ def _is_paragraph(example: Example) -> bool:
 def _whole_questions(data: Path) -> Iterator[Example]:
     for where, row in rows_of(data / "train" / "multihop_context.train.jsonl.gz"):
         question, source = text_of(row, "question", where), str(row.get("source", ""))
-        for one in row.get("paragraphs", ()):
+        for one in objects_of(row, "paragraphs", where):
             supports = bool(one.get("is_supporting"))
             title, text = str(one.get("title", "")), text_of(one, "text", where)
             yield Example("relevance", source, question, question, supports, title=title, text=text)

@@ -11,33 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads import Array, Trunk, untrained_layers
-from inference.revelator import SKILLS, as_text, likeness, prepared
-from training.layers import Schedule, States, UpperLayers, array, fit
+from inference.heads.revelator import SKILLS, as_text, likeness, prepared
+from inference.heads.trunk import Array, Trunk, untrained_layers
+from training.layers import ClassHead, Schedule, States, UpperLayers, array, fit, mean_state, pooled_texts
 from training.revelator.encoder_data import label_of, passage_of
 from training.revelator.examples import Example
 
 __all__ = ["SCHEDULE", "RevelatorModel", "as_input", "train"]
 
 SCHEDULE = Schedule(epochs=1)
-HIDDEN = 128
-"""Width of each head's hidden layer."""
 
 Numbers = NDArray[np.int64]
-
-
-class _Head(nn.Module):
-    """One hidden layer over the first piece's state and the mean of all."""
-
-    def __init__(self, scores: int) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(2 * 384, HIDDEN)
-        self.scores = nn.Linear(HIDDEN, scores)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        hidden = functional.gelu(self.hidden(pooled), approximate="tanh")
-        result: Tensor = self.scores(functional.dropout(hidden, 0.1, self.training))
-        return result.float()
 
 
 class RevelatorModel(nn.Module):
@@ -51,22 +35,19 @@ class RevelatorModel(nn.Module):
     def __init__(self, upper: dict[str, Array], skills: Sequence[str]) -> None:
         super().__init__()
         self.upper = UpperLayers(upper)
-        self.heads = nn.ModuleDict({skill: _Head(SKILLS[skill]) for skill in skills})
+        self.heads = nn.ModuleDict({skill: ClassHead(2 * 384, SKILLS[skill]) for skill in skills})
         self.likeness = nn.Parameter(torch.zeros(1), requires_grad=False)
 
     def pooled(self, states: Tensor, real: Tensor) -> Tensor:
         """What the heads are given, shape (texts, 768)."""
         above = self.upper(states, real).float()
-        weights = real[..., None].float()
-        return torch.cat([above[:, 0], (above * weights).sum(1) / weights.sum(1)], dim=1)
+        return torch.cat([above[:, 0], mean_state(above, real)], dim=1)
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/revelator.py` reads them."""
+        """The weights as `inference/heads/revelator.py` reads them."""
         own: dict[str, Array] = {"relevance.likeness": array(self.likeness)}
         for skill, head in self.heads.items():
-            for name in ("hidden", "scores"):
-                layer = getattr(head, name)
-                own |= {f"{skill}.{name}": array(layer.weight.T), f"{skill}.{name}_bias": array(layer.bias)}
+            own |= head.arrays(f"{skill}.hidden", f"{skill}.scores")
         return own | self.upper.arrays()
 
 
@@ -86,7 +67,7 @@ class _Rows:
 
 
 def as_input(example: Example) -> str | tuple[str, str]:
-    """What the encoder reads of an example, as `inference/revelator.py` has it."""
+    """What the encoder reads of an example, as `inference/heads/revelator.py` has it."""
     asked = prepared(example.question)
     if example.skill == "relevance":
         return asked, passage_of(example)
@@ -104,7 +85,7 @@ def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Sc
         schedule: How long and how fast.
 
     Returns:
-        What `inference/revelator.py` reads.
+        What `inference/heads/revelator.py` reads.
     """
     torch.manual_seed(schedule.seed)
     trunk = Trunk(threads=torch.get_num_threads())
@@ -143,7 +124,7 @@ def _calibrate(model: RevelatorModel, rows: _Rows, alike: Tensor) -> None:
         rows: What to fit on.
         alike: How alike question and passage are, for each row; 0 where the skill is another.
     """
-    pooled = _all_pooled(model, rows.states)
+    pooled = pooled_texts(rows.states, model.eval().pooled, 2 * 384)
     for skill, head in model.heads.items():
         own = [number for number, name in enumerate(rows.skills) if name == skill]
         with torch.no_grad():
@@ -175,15 +156,3 @@ def _calibrate(model: RevelatorModel, rows: _Rows, alike: Tensor) -> None:
             head.scores.bias.mul_(scale.exp()).add_(shift)
             if skill == "relevance":
                 model.likeness.copy_(weight)
-
-
-def _all_pooled(model: RevelatorModel, states: States) -> Tensor:
-    """What the heads are given of all texts, in their order."""
-    model.eval()
-    result = torch.zeros(len(states.lengths), 2 * 384)
-    order = np.argsort(states.lengths, kind="stable")
-    with torch.no_grad():
-        for start in range(0, len(order), 32):
-            batch = order[start : start + 32]
-            result[batch] = model.pooled(*states.batch(batch))
-    return result

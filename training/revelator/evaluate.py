@@ -10,10 +10,9 @@ was cut off goes on when it is started again. Give each model a folder of its ow
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sys
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,14 +26,15 @@ from typing_extensions import TypedDict
 from hopgraph.evaluation.metrics import exact_match, normalise, token_f1
 from inference.chat import Schema
 from inference.endpoint import Endpoint
-from inference.errors import HopgraphError, InputError
+from inference.errors import InputError
 from inference.structured import BadOutput, parse_output, true_probability
 from nodes.kit.model import open_endpoint, output_schema
 from stores.responses import Responses
-from training.hop_data import rows_of
-from training.measures import ranked_right
+from training.command import guarded, parser
+from training.measures import ranked_right, table
 from training.revelator.chat import OUTPUTS, Chat, messages_of, read_chats
 from training.revelator.examples import SKILLS, Skill
+from training.rows import rows_of, write_rows
 
 __all__ = ["METRICS", "Scored", "evaluate", "main", "report", "score"]
 
@@ -194,28 +194,22 @@ def report(rows: Sequence[Scored], before: Sequence[Scored] = ()) -> str:
         raise InputError("--before: that run is of other examples", hint="evaluate both on the same file")
     runs = [before, rows] if before else [rows]
     heads = ["before", "after"] if before else ["score"]
-    lines = [f"| skill | metric | examples | {' | '.join(heads)} |", "|---|---|---:|" + "---:|" * len(heads)]
+    lines: list[list[object]] = []
     for skill in SKILLS:
         of = [[row for row in run if row["skill"] == skill] for run in runs]
         if of[0]:
-            for metric in METRICS[skill]:
-                lines.append(f"| {skill} | {metric} | {len(of[0])} | {' | '.join(_mean(run, metric) for run in of)} |")
-            unreadable = " | ".join(str(sum(not row["readable"] for row in run)) for run in of)
-            lines.append(f"| {skill} | unreadable | {len(of[0])} | {unreadable} |")
-    lines += [
-        "",
-        f"| skill | label | source | examples | {' | '.join(heads)} |",
-        "|---|---|---|---:|" + "---:|" * len(heads),
-    ]
+            lines += [[skill, name, len(of[0]), *(_mean(run, name) for run in of)] for name in METRICS[skill]]
+            lines.append([skill, "unreadable", len(of[0]), *(sum(not row["readable"] for row in run) for run in of)])
     groups: dict[tuple[int, str, str], list[list[Scored]]] = defaultdict(lambda: [[] for _ in runs])
     for number, run in enumerate(runs):
         for row in run:
             groups[SKILLS.index(row["skill"]), row["label"], row["source"]][number].append(row)
+    details: list[list[object]] = []
     for (place, label, source), of in sorted(groups.items()):
-        name, metric = SKILLS[place], METRICS[SKILLS[place]][0]
-        means = " | ".join(_mean(run, metric) for run in of)
-        lines.append(f"| {name} ({metric}) | {label} | {source} | {len(of[0])} | {means} |")
-    return "\n".join(lines) + "\n"
+        metric = METRICS[SKILLS[place]][0]
+        details.append([f"{SKILLS[place]} ({metric})", label, source, len(of[0]), *(_mean(run, metric) for run in of)])
+    whole = table(["skill", "metric", "examples", *heads], lines, texts=2)
+    return f"{whole}\n\n{table(['skill', 'label', 'source', 'examples', *heads], details, texts=3)}\n"
 
 
 def _mean(rows: Sequence[Scored], metric: str) -> str:
@@ -233,38 +227,34 @@ def _read(folder: Path) -> list[Scored]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.revelator.evaluate", description="Measure the Revelator's skills."
-    )
-    parser.add_argument("--examples", type=Path, required=True, help="heldout.jsonl of training.revelator.build")
-    parser.add_argument("--to", type=Path, required=True, help="folder for replies, results and the report")
-    parser.add_argument("--before", type=Path, help="folder of an earlier evaluation, to be shown beside this one")
-    parser.add_argument("--model", help="model name at the endpoint")
-    parser.add_argument("--skill", nargs="+", choices=SKILLS, default=SKILLS, help="only these")
-    parser.add_argument("--limit", type=int, help="examples of a skill at most, the first ones")
-    parser.add_argument("--max-tokens", type=int, default=256, help="longest reply")
-    options = parser.parse_args(arguments)
-    try:
-        chats = _first(list(read_chats(options.examples)), options.skill, options.limit)
-        options.to.mkdir(parents=True, exist_ok=True)
-        rows = asyncio.run(
-            evaluate(
-                chats,
-                options.to,
-                model=options.model,
-                max_tokens=options.max_tokens,
-                say=lambda line: sys.stderr.write(line + "\n"),
-            )
+    flags = parser("revelator.evaluate", "Measure the Revelator's skills.")
+    flags.add_argument("--examples", type=Path, required=True, help="heldout.jsonl of training.revelator.build")
+    flags.add_argument("--to", type=Path, required=True, help="folder for replies, results and the report")
+    flags.add_argument("--before", type=Path, help="folder of an earlier evaluation, to be shown beside this one")
+    flags.add_argument("--model", help="model name at the endpoint")
+    flags.add_argument("--skill", nargs="+", choices=SKILLS, default=SKILLS, help="only these")
+    flags.add_argument("--limit", type=int, help="examples of a skill at most, the first ones")
+    flags.add_argument("--max-tokens", type=int, default=256, help="longest reply")
+    options = flags.parse_args(arguments)
+    return guarded(lambda: _evaluate(options))
+
+
+def _evaluate(options: Namespace) -> str:
+    chats = _first(list(read_chats(options.examples)), options.skill, options.limit)
+    options.to.mkdir(parents=True, exist_ok=True)
+    rows = asyncio.run(
+        evaluate(
+            chats,
+            options.to,
+            model=options.model,
+            max_tokens=options.max_tokens,
+            say=lambda line: sys.stderr.write(line + "\n"),
         )
-        text = report(rows, _read(options.before) if options.before else ())
-    except HopgraphError as error:
-        sys.stderr.write(f"{error.message}\n{error.hint}\n")
-        return error.exit_code
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    (options.to / "results.jsonl").write_text(lines, "utf-8")
+    )
+    text = report(rows, _read(options.before) if options.before else ())
+    write_rows(options.to / "results.jsonl", rows)
     (options.to / "report.md").write_text(text, "utf-8")
-    sys.stdout.write(text)
-    return 0
+    return text
 
 
 def _first(chats: Sequence[Chat], skills: Sequence[str], limit: int | None) -> list[Chat]:

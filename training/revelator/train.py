@@ -9,18 +9,19 @@ python -m training.revelator.train --examples DATA --to OUT --base FOLDER     a 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
 import time
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference.errors import HopgraphError, InputError
+from inference.errors import InputError
+from training.command import guarded, parser
 from training.revelator.chat import Chat, prompt_hash, read_chats
 
 if TYPE_CHECKING:
@@ -236,19 +237,25 @@ def _stop_after(minutes: float) -> TrainerCallback:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m training.revelator.train", description="Fine-tune a Revelator.")
-    parser.add_argument("--examples", type=Path, required=True, help="train.jsonl of training.revelator.build")
-    parser.add_argument("--to", type=Path, required=True, help="folder of checkpoints and adapters")
-    parser.add_argument("--base", default="smollm2", help="smollm2, a GGUF file, or a folder in transformers' format")
-    parser.add_argument("--epochs", type=float, default=PAPER.epochs)
-    parser.add_argument("--learning-rate", type=float, default=PAPER.learning_rate)
-    parser.add_argument("--rank", type=int, default=PAPER.rank)
-    parser.add_argument("--batch", type=int, default=PAPER.batch, help="examples a step")
-    parser.add_argument("--per-device", type=int, default=PAPER.per_device, help="of them, at a time")
-    parser.add_argument("--max-length", type=int, default=PAPER.max_length, help="tokens")
-    parser.add_argument("--minutes", type=float, help="stop, with a checkpoint, after so long")
-    parser.add_argument("--seed", type=int, default=PAPER.seed)
-    options = parser.parse_args(arguments)
+    flags = parser("revelator.train", "Fine-tune a Revelator.")
+    flags.add_argument("--examples", type=Path, required=True, help="train.jsonl of training.revelator.build")
+    flags.add_argument("--to", type=Path, required=True, help="folder of checkpoints and adapters")
+    flags.add_argument("--base", default="smollm2", help="smollm2, a GGUF file, or a folder in transformers' format")
+    flags.add_argument("--epochs", type=float, default=PAPER.epochs)
+    flags.add_argument("--learning-rate", type=float, default=PAPER.learning_rate)
+    flags.add_argument("--rank", type=int, default=PAPER.rank)
+    flags.add_argument("--batch", type=int, default=PAPER.batch, help="examples a step")
+    flags.add_argument("--per-device", type=int, default=PAPER.per_device, help="of them, at a time")
+    flags.add_argument("--max-length", type=int, default=PAPER.max_length, help="tokens")
+    flags.add_argument("--minutes", type=float, help="stop, with a checkpoint, after so long")
+    flags.add_argument("--seed", type=int, default=PAPER.seed)
+    options = flags.parse_args(arguments)
+    return guarded(lambda: _train(options), "fine-tuning needs more packages: pip install -e '.[train-revelator]'")
+
+
+def _train(options: Namespace) -> str:
+    from training.revelator.gguf_files import base_folder, write_lora
+
     recipe = Recipe(
         learning_rate=options.learning_rate,
         epochs=options.epochs,
@@ -259,24 +266,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         max_length=options.max_length,
         seed=options.seed,
     )
-    try:
-        from training.revelator.gguf_files import base_folder, write_lora
-
-        options.to.mkdir(parents=True, exist_ok=True)
-        base = base_folder(options.base, options.to)
-        facts = train(base, options.examples, options.to, recipe, minutes=options.minutes)
-        if facts["finished"]:
-            facts["gguf"] = str(write_lora(options.to / "adapter", base, options.to / "adapter.gguf"))
-    except ModuleNotFoundError as error:
-        sys.stderr.write(f"{error}\nfine-tuning needs more packages: pip install -e '.[train-revelator]'\n")
-        return 2
-    except HopgraphError as error:
-        sys.stderr.write(f"{error.message}\n{error.hint}\n")
-        return error.exit_code
+    options.to.mkdir(parents=True, exist_ok=True)
+    base = base_folder(options.base, options.to)
+    facts = train(base, options.examples, options.to, recipe, minutes=options.minutes)
+    if facts["finished"]:
+        facts["gguf"] = str(write_lora(options.to / "adapter", base, options.to / "adapter.gguf"))
     facts |= {"base": str(options.base), "recipe": asdict(recipe)}
     (options.to / "run.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
-    sys.stdout.write(json.dumps(facts) + "\n")
-    return 0
+    return json.dumps(facts) + "\n"
 
 
 if __name__ == "__main__":

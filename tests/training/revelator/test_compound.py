@@ -8,7 +8,9 @@ import pytest
 from hopgraph.evaluation.data import read_questions
 from stores.passages import Passage
 from tests.scripted import Raw, Request
-from training.revelator.compound import Entity, Part, entities_of, main, merged_fault, part_fault
+from training.revelator.compound.__main__ import main
+from training.revelator.compound.checks import Part, merged_fault, part_fault
+from training.revelator.compound.entities import Entity, entities_of
 
 PHELPS = [
     Passage("p1", "Phelps", "Phelps was born in 1985."),

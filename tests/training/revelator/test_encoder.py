@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import inference.heads
-import inference.revelator
-from inference.revelator import ROUTES
+import inference.heads.npz
+import inference.heads.revelator
+import inference.heads.trunk
+from inference.heads.revelator import ROUTES
 from tests.training.conftest import write
 from tests.training.revelator.conftest import BOOKS, BORN
 from training.revelator.encoder import main
@@ -20,7 +21,8 @@ from training.revelator.encoder_data import (
     is_for_calibration,
     label_of,
 )
-from training.revelator.examples import Example, Turn, all_examples, is_held_out
+from training.revelator.examples import Example, Turn, is_held_out
+from training.revelator.sources import all_examples
 
 EMMA = BORN.format("Emma")
 
@@ -147,26 +149,26 @@ def test_training_on_a_few_rows_gives_weights_that_the_revelator_runs(
     assert main(["--data", str(data), "--to", str(to), "--epochs", "20"]) == 0
     assert to.stat().st_size < 6_000_000
 
-    inference.heads.get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
-    inference.revelator._head.cache_clear()
+    inference.heads.trunk.get_trunk()
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
+    inference.heads.revelator._head.cache_clear()
     chain = [("Who wrote Brand?", "Mr Brand"), ("Where was Mr Brand born?", "Town of Brand")]
     try:
-        found = inference.revelator.route(["who wrote Brand?", BORN.format("Brand")])
+        found = inference.heads.revelator.route(["who wrote Brand?", BORN.format("Brand")])
         assert [one.route for one in found] == ["single_step", "complex"]
         texts = ["Brand\nBrand is a book by Mr Brand.", "Trains\nA train is a row of carriages."]
-        good, bad = inference.revelator.relevance(BORN.format("Brand"), texts)
+        good, bad = inference.heads.revelator.relevance(BORN.format("Brand"), texts)
         assert good > bad
-        ended = inference.revelator.ending(BORN.format("Brand"), chain)
-        assert ended > inference.revelator.ending(BORN.format("Brand"), chain[:1])
+        ended = inference.heads.revelator.ending(BORN.format("Brand"), chain)
+        assert ended > inference.heads.revelator.ending(BORN.format("Brand"), chain[:1])
     finally:
-        inference.revelator._head.cache_clear()
+        inference.heads.revelator._head.cache_clear()
 
 
 @pytest.mark.slow
 def test_calibration_sets_overconfident_scores_right():
     torch = pytest.importorskip("torch", reason="training needs torch: pip install -e '.[train]'")
-    from inference.heads import get_trunk, untrained_layers
+    from inference.heads.trunk import get_trunk, untrained_layers
     from training.revelator.encoder_model import RevelatorModel, _calibrate, _Rows
 
     torch.manual_seed(0)
@@ -185,7 +187,7 @@ def test_calibration_sets_overconfident_scores_right():
 @pytest.mark.slow
 def test_likeness_weighs_what_it_tells():
     torch = pytest.importorskip("torch", reason="training needs torch: pip install -e '.[train]'")
-    from inference.heads import get_trunk, untrained_layers
+    from inference.heads.trunk import get_trunk, untrained_layers
     from training.revelator.encoder_model import RevelatorModel, _calibrate, _Rows
 
     torch.manual_seed(0)

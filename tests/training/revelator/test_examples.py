@@ -9,7 +9,8 @@ import pytest
 from inference.errors import InputError
 from tests.training.conftest import write
 from tests.training.revelator.conftest import BOOKS, BORN
-from training.revelator.examples import SKILLS, Example, Turn, all_examples, chosen, is_held_out
+from training.revelator.examples import SKILLS, Example, Turn, chosen, is_held_out
+from training.revelator.sources import all_examples
 
 
 @pytest.fixture

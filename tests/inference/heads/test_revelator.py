@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import inference.heads
-import inference.revelator
+import inference.heads.npz
+import inference.heads.revelator
 from inference.errors import StoreError
-from inference.heads import get_trunk, save_weights
-from inference.revelator import ROUTES, as_text, ending, relevance, route
+from inference.heads.npz import save_weights
+from inference.heads.revelator import ROUTES, as_text, ending, relevance, route
+from inference.heads.trunk import get_trunk
 
 QUESTIONS = {
     "Where would you put a dirty plate?": "straightforward",
@@ -82,9 +83,9 @@ def test_of_a_long_chain_the_end_is_read():
 def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     save_weights(tmp_path / "revelator.npz", {"router.hidden": np.zeros((2, 2), np.float32)})
     get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
-    inference.revelator._head.cache_clear()
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
+    inference.heads.revelator._head.cache_clear()
     with pytest.raises(StoreError, match=r"revelator\.npz: the weights lack .*ending\.scores") as caught:
         route(["Who?"])
     assert caught.value.hint == "make train-revelator-encoder"
-    inference.revelator._head.cache_clear()
+    inference.heads.revelator._head.cache_clear()

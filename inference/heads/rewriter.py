@@ -16,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.heads import SPAN, Array, UpperLayers, get_trunk, load_head, readable, span_scores, whole_words
+from inference.heads.npz import load_head
+from inference.heads.scores import SPAN, readable, span_scores, whole_words
+from inference.heads.trunk import Array, UpperLayers, get_trunk
 
 __all__ = ["FORMS", "Edit", "allowed_spans", "find_answer", "rewrite_questions", "rewrite_with_answers"]
 

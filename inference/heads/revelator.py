@@ -17,8 +17,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from inference.embeddings import built_in_encoder
-from inference.heads import Array, UpperLayers, gelu, get_trunk, load_head, readable, softmax
-from inference.hops import predict_hops
+from inference.heads.hops import predict_hops
+from inference.heads.npz import load_head
+from inference.heads.scores import gelu, readable, softmax
+from inference.heads.trunk import Array, UpperLayers, get_trunk
 
 __all__ = [
     "ROUTES",

@@ -7,7 +7,8 @@ import pytest
 
 from inference.embeddings import MiniLM
 from inference.errors import StoreError
-from inference.heads import Trunk, UpperLayers, get_trunk, load_weights, save_weights, untrained_layers
+from inference.heads.npz import load_weights, save_weights
+from inference.heads.trunk import Trunk, UpperLayers, get_trunk, untrained_layers
 
 QUESTIONS = (
     "Who is the spouse of the actor portraying Jerry Lee Lewis in Great Balls of Fire?",

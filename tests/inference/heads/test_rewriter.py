@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import inference.heads
-import inference.rewriter
+import inference.heads.npz
+import inference.heads.rewriter
 from inference.errors import StoreError
-from inference.heads import get_trunk, save_weights
-from inference.rewriter import FORMS, Edit, find_answer, rewrite_questions, rewrite_with_answers
+from inference.heads.npz import save_weights
+from inference.heads.rewriter import FORMS, Edit, find_answer, rewrite_questions, rewrite_with_answers
+from inference.heads.trunk import get_trunk
 
 REWRITTEN = {
     ("Where was he born?", "Albert Einstein"): "Where was Albert Einstein born?",
@@ -112,7 +113,7 @@ def test_no_answer_takes_the_place_of_one_before_it(second: str):
 
 def test_not_even_of_one_that_is_not_the_last(monkeypatch: pytest.MonkeyPatch):
     edits = iter([Edit(4, 6, 0), Edit(17, 20, 0), Edit(0, 11, 0)])
-    monkeypatch.setattr(inference.rewriter, "_best_edit", lambda question, answer: next(edits))
+    monkeypatch.setattr(inference.heads.rewriter, "_best_edit", lambda question, answer: next(edits))
     assert rewrite_with_answers("Did he know her?", ["Ann Lee", "Bo", "Cy"]) == "Did Ann Lee know Bo and Cy?"
 
 
@@ -131,9 +132,9 @@ def test_no_questions_nothing_rewritten():
 def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     save_weights(tmp_path / "rewriter.npz", {"span": np.zeros((2, 2), np.float32)})
     get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
-    inference.rewriter._head.cache_clear()
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
+    inference.heads.rewriter._head.cache_clear()
     with pytest.raises(StoreError, match=r"rewriter\.npz: the weights lack form, form_bias, span_bias") as caught:
         rewrite_questions([("Where was he born?", "Ada")])
     assert caught.value.hint == "make train-rewriter"
-    inference.rewriter._head.cache_clear()
+    inference.heads.rewriter._head.cache_clear()

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from inference.checkpoints import Seq2SeqCheckpoint, SpanCheckpoint, check_checkpoint
 from inference.errors import InputError
+from inference.heads.exported import Seq2SeqCheckpoint, SpanCheckpoint, check_checkpoint
 from tests.onnx_files import FLOAT, INT64, WORDS, lookup_model, rewriter_checkpoint, span_checkpoint
 
 CONTEXT = "who directed zorba\nann lee\n\nwhere was ann lee born\nin paris"

@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import inference.heads
-import inference.hops
+import inference.heads.hops
+import inference.heads.npz
+import inference.heads.trunk
 from inference.errors import StoreError
-from inference.heads import save_weights
-from inference.hops import SurfaceFeatures, predict_hops, surface_features
+from inference.heads.hops import SurfaceFeatures, predict_hops, surface_features
+from inference.heads.npz import save_weights
 
 QUESTIONS = {
     "who played the little girl in miracle on 34th street 1947": 1,
@@ -83,14 +84,14 @@ def test_depth_counts_edges_to_the_furthest_leaf():
 
 
 def test_entropy_is_the_mean_log_of_sense_counts(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(inference.hops, "_senses", lambda: {"bank": 18, "own": 2})
+    monkeypatch.setattr(inference.heads.hops, "_senses", lambda: {"bank": 18, "own": 2})
     (features,) = surface_features(["Who owned banks?"])  # who: no entry; own, bank: by lemma
     assert features.entropy == pytest.approx((math.log(2) + math.log(18)) / 3)
 
 
 def test_the_shipped_sense_table_is_wordnets():
-    inference.hops._senses.cache_clear()
-    senses = inference.hops._senses()
+    inference.heads.hops._senses.cache_clear()
+    senses = inference.heads.hops._senses()
     assert (senses["bank"], senses["run"], senses["dog"]) == (18, 57, 8)
     assert min(senses.values()) == 2
     assert len(senses) > 20_000
@@ -104,9 +105,9 @@ def test_weights_of_something_else_are_refused(tmp_path, monkeypatch: pytest.Mon
     import numpy as np
 
     save_weights(tmp_path / "hops.npz", {"hidden": np.zeros((2, 2), np.float32)})
-    inference.heads.get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
-    inference.hops._head.cache_clear()
+    inference.heads.trunk.get_trunk()
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
+    inference.heads.hops._head.cache_clear()
     with pytest.raises(StoreError, match=r"lack .*hops_bias"):
         predict_hops(["Who?"])
-    inference.hops._head.cache_clear()
+    inference.heads.hops._head.cache_clear()

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from inference.errors import InputError
-from inference.heads import Array, UpperLayers, gelu, get_trunk, load_head, readable, softmax
+from inference.heads.npz import load_head
+from inference.heads.scores import gelu, readable, softmax
+from inference.heads.trunk import Array, UpperLayers, get_trunk
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -119,7 +121,7 @@ def _spacy() -> Language:
 @lru_cache(maxsize=1)
 def _senses() -> dict[str, int]:
     """Words with more than one WordNet sense, and how many; `training/senses.py` made the table."""
-    text = files("inference").joinpath("wordnet/senses.txt").read_text("utf-8")
+    text = files("inference.heads").joinpath("wordnet/senses.txt").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     return {word: int(count) for word, count in rows}
 

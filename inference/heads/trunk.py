@@ -1,4 +1,4 @@
-"""What trained heads share: the frozen lower half of the built-in encoder, and how a head's own upper layers are run.
+"""The frozen lower half of the built-in encoder, which every head shares, and the run of a head's own upper layers.
 
 The first three of MiniLM's six layers serve every head, with the weights that the encoder uses anyway. A head brings
 three upper layers of its own (int8, about 5 MB), and all run on onnxruntime (`encoder_graph.py`): no torch, and nothing
@@ -8,11 +8,9 @@ to download. Texts are read one by one, so that a text's result never depends on
 from __future__ import annotations
 
 import contextlib
-import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib.resources import as_file, files
-from itertools import pairwise
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,24 +23,7 @@ from inference.errors import StoreError
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = [
-    "ATTENTION_HEADS",
-    "LONGEST",
-    "SPAN",
-    "Array",
-    "Trunk",
-    "UpperLayers",
-    "gelu",
-    "get_trunk",
-    "load_head",
-    "load_weights",
-    "readable",
-    "save_weights",
-    "softmax",
-    "span_scores",
-    "untrained_layers",
-    "whole_words",
-]
+__all__ = ["ATTENTION_HEADS", "LONGEST", "Array", "Trunk", "UpperLayers", "get_trunk", "untrained_layers"]
 
 Array = NDArray[np.float32]
 
@@ -52,8 +33,6 @@ LAYERS_BELOW = 3
 """Those that every head shares and none changes."""
 LONGEST = 512
 """Word pieces that the encoder has places for."""
-SPAN = ("span", "span_bias", "span_from", "span_to")
-"""Weights of a head that looks for a stretch of a text: where it starts, where it ends, which go together."""
 _SEPARATOR = 102
 """The piece that ends a text."""
 _EMBEDDED = "layer_norm"
@@ -180,102 +159,6 @@ _MATRICES = {
 }
 """Matrices of a layer, and what they are made of: number in the encoder's graph, and place of the bias."""
 _NORMS = {"norm1": "attention.output.LayerNorm", "norm2": "output.LayerNorm"}
-
-
-def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write a head: large matrices as int8 with a scale a column, the rest as float32.
-
-    The same arrays give the same bytes.
-    """
-    stored: dict[str, NDArray[Any]] = {}
-    for name, array in sorted(arrays.items()):
-        if array.ndim == 2 and array.size > 10_000:
-            scale = np.maximum(np.abs(array).max(axis=0), 1e-8).astype(np.float32) / np.float32(127)
-            stored[name] = np.rint(array / scale).astype(np.int8)
-            stored[f"{name}:scale"] = scale
-        else:
-            stored[name] = array.astype(np.float32)
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **stored)
-
-
-def load_head(
-    name: str, needed: Collection[str], hint: str, *, int8: bool = False
-) -> tuple[UpperLayers, dict[str, Array]]:
-    """A shipped head: its upper layers, and the weights that come after them.
-
-    Args:
-        name: File in this folder.
-        needed: Names of the weights that come after the layers.
-        hint: What to do when some are not there.
-        int8: Of the layers, as in `UpperLayers`.
-
-    Raises:
-        StoreError: The file is missing, damaged, or of another head.
-    """
-    with as_file(files("inference").joinpath(name)) as path:
-        weights = load_weights(path)
-    if missing := set(needed) - weights.keys():
-        raise StoreError(f"{name}: the weights lack {', '.join(sorted(missing))}", hint=hint)
-    return UpperLayers(weights, int8=int8), {part: weights[part] for part in needed}
-
-
-def softmax(scores: Array) -> NDArray[np.float64]:
-    """Probabilities over all values of an array."""
-    powers = np.exp((scores - scores.max()).astype(np.float64))
-    result: NDArray[np.float64] = powers / powers.sum()
-    return result
-
-
-def span_scores(states: Array, weights: Mapping[str, Array]) -> Array:
-    """A score for each stretch of a text: rows are the piece it starts with, columns the one it ends with.
-
-    Args:
-        states: One text's word pieces, shape (pieces, 384).
-        weights: Those that `SPAN` names.
-    """
-    starts, ends = (states @ weights["span"] + weights["span_bias"]).T
-    scores: Array = (states @ weights["span_from"]) @ (states @ weights["span_to"]).T
-    scores += starts[:, None] + ends
-    return scores
-
-
-def whole_words(words: Sequence[int | None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which word pieces start a word, and which end one, given which word each piece is of."""
-    changes = np.array([one != other for one, other in pairwise(words)], bool)
-    return np.concatenate([[True], changes]), np.concatenate([changes, [True]])
-
-
-def gelu(x: Array) -> Array:
-    """The tanh form of the activation: numpy has no error function."""
-    result: Array = (
-        np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * x * (1 + np.float32(0.044715) * x * x)))
-    )
-    return result
-
-
-def readable(text: str, longest: int) -> str:
-    """What of a text can be read: its first characters, and no half of a surrogate pair, which is no text."""
-    return text[:longest].encode("utf-8", "replace").decode("utf-8")
-
-
-def load_weights(path: Path) -> dict[str, Array]:
-    """Read what `save_weights` wrote, all as float32.
-
-    Raises:
-        StoreError: The file is missing or damaged.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        hint = "install hopgraph again, or train the head again"
-        raise StoreError(f"{path}: trained weights can't be read ({error})", hint=hint) from error
-    return {
-        name: array.astype(np.float32) * arrays.get(f"{name}:scale", np.float32(1))
-        for name, array in arrays.items()
-        if not name.endswith(":scale")
-    }
 
 
 def _session(model: bytes, threads: int) -> Any:
