@@ -13,7 +13,8 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 
-from hopgraph.evaluation.data import Question, read_questions
+from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.datasets import read_questions
 from hopgraph.methods import METHODS, READERS, context_class
 from hopgraph.views.table import COUNTS, SHARES
 from inference.settings import Settings

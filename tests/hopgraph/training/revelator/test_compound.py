@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hopgraph.evaluation.data import read_questions
+from hopgraph.evaluation.datasets import read_questions
 from hopgraph.training.revelator.compound import Entity, Part, entities_of, main, merged_fault, part_fault
 from stores.passages import Passage
 from tests.scripted import Raw, Request
