@@ -29,8 +29,8 @@ from rich.progress import track
 from typing_extensions import TypedDict
 
 from hopgraph.run import make_context
-from nodes.context import ParContext
-from nodes.reviewer import ask_attribution
+from nodes.parrag.context import ParContext
+from nodes.parrag.reviewer import ask_attribution
 from stores.passages import Passage
 
 GOLD = ("attributable", "not attributable")

@@ -6,19 +6,29 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.actor import actor
-from nodes.collector import collector, trajectory_blocks
-from nodes.context import ParContext
+from graphs.about import About
 from nodes.generator import generator
 from nodes.intake import intake
-from nodes.plan import current_step, is_last
-from nodes.planner import hop_predictor, planner
-from nodes.refiner import refiner
-from nodes.reviewer import accuracy_judge, attribution_judge, is_accepted, reviewer
-from nodes.routing import with_context
-from nodes.state import ParState, QuestionInput
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
+from nodes.parrag.actor import actor
+from nodes.parrag.collector import collector, trajectory_blocks
+from nodes.parrag.context import ParContext
+from nodes.parrag.plan import current_step, is_last
+from nodes.parrag.planner import hop_predictor, planner
+from nodes.parrag.refiner import refiner
+from nodes.parrag.reviewer import accuracy_judge, attribution_judge, is_accepted, reviewer
+from nodes.parrag.state import ParState
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PAR-RAG",
+    summary="a plan whose every step is acted on and reviewed",
+    citation="Zhang et al., Credible Plan-Driven RAG Method for Multi-Hop Question Answering",
+    published="2025-04",
+    kind="method",
+)
 
 
 @with_context(ParContext)

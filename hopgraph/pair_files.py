@@ -10,8 +10,8 @@ from typing import Any
 from inference.embeddings import get_encoder
 from inference.errors import InputError
 from inference.structured import well_formed
-from nodes.rendering import plain
-from nodes.verbatim_checker import verbatim
+from nodes.compactrag.verbatim_checker import verbatim
+from nodes.kit.rendering import plain
 from stores.index import open_index
 from stores.pairs import Pair, Reading, open_pairs, pair_text, writing
 from stores.passages import Passage, content_id

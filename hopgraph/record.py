@@ -11,8 +11,8 @@ from langgraph.constants import TASKS
 from hopgraph.methods import load
 from hopgraph.results import Result, result_of
 from hopgraph.run import Thread, read_thread, readable, values_of
-from nodes.model import unpack_prompt
-from nodes.state import SentenceRef
+from nodes.kit.request import unpack_prompt
+from nodes.kit.state import SentenceRef
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

@@ -102,7 +102,7 @@ class Settings(BaseSettings):
     embedded_model: str = "smollm2"
     """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""
     embedded_lora: Folder | None = None
-    """A LoRA adapter for it, as a GGUF file (such as `hopgraph.training.revelator.train` makes)."""
+    """A LoRA adapter for it, as a GGUF file (such as `make train-revelator` writes, from a clone of the repository)."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
     """Requests that the embedded server works on at the same time; each has a context, and memory, of its own."""
     embedded_context: int = Field(default=8192, ge=256)

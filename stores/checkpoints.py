@@ -44,7 +44,7 @@ def checkpoint_place() -> str:
 
 @asynccontextmanager
 async def open_checkpoints(
-    place: str | None = None, *, in_thread: bool = False
+    place: str | None = None, *, in_thread: bool = False, read_only: bool = False
 ) -> AsyncIterator[BaseCheckpointSaver[str]]:
     """Open a checkpointer for the duration of the context.
 
@@ -54,6 +54,7 @@ async def open_checkpoints(
     Args:
         place: A SQLite file, created if missing, or a postgresql:// URL. Default: `checkpoint_place()`.
         in_thread: Keep file access out of the event loop's thread; slower.
+        read_only: Create and write nothing: a file may be where nothing can be written, and a missing one is empty.
 
     Raises:
         StoreError: It can't be opened, or is not a checkpoint store.
@@ -69,7 +70,7 @@ async def open_checkpoints(
             f"HOPGRAPH_CHECKPOINTS: {scheme}:// is not supported", hint="give a file, or a postgresql:// URL"
         )
     else:
-        async with _sqlite(Path(place), in_thread) as saver:
+        async with _sqlite(Path(place), in_thread, read_only) as saver:
             yield saver
 
 
@@ -81,11 +82,11 @@ async def open_served_checkpoints() -> AsyncIterator[BaseCheckpointSaver[str]]:
 
 
 @asynccontextmanager
-async def _sqlite(path: Path, in_thread: bool) -> AsyncIterator[BaseCheckpointSaver[str]]:
+async def _sqlite(path: Path, in_thread: bool, read_only: bool) -> AsyncIterator[BaseCheckpointSaver[str]]:
     from stores.saver import LoopSaver, writes_first
 
     try:
-        saver = await LoopSaver.opened(path, in_thread=in_thread)
+        saver = await LoopSaver.opened(path, in_thread=in_thread, read_only=read_only)
     except OSError as error:
         raise StoreError(f"checkpoints in {path}: {error}", hint=WRITABLE) from None
     except sqlite3.Error as error:

@@ -129,12 +129,13 @@ class LoopSaver(SqliteSaver):
         self._writes = 0
 
     @classmethod
-    async def opened(cls, path: Path, *, in_thread: bool = False) -> LoopSaver:
+    async def opened(cls, path: Path, *, in_thread: bool = False, read_only: bool = False) -> LoopSaver:
         """Open a file, or create it.
 
         Args:
             path: The file.
             in_thread: Run everything in the worker thread.
+            read_only: Create and write nothing; works where nothing can be written. A missing file is empty.
 
         Raises:
             OSError, sqlite3.Error: The file can't be opened, or is not a checkpoint database.
@@ -142,11 +143,12 @@ class LoopSaver(SqliteSaver):
         thread = ThreadPoolExecutor(1, "checkpoints")
 
         def opening() -> LoopSaver:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not read_only:
+                path.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as unless_opened:
 
                 def connection() -> sqlite3.Connection:
-                    made = sqlite3.connect(path, timeout=30, check_same_thread=False)
+                    made = _reading(path) if read_only else sqlite3.connect(path, timeout=30, check_same_thread=False)
                     unless_opened.callback(made.close)
                     return made
 
@@ -287,6 +289,29 @@ class LoopSaver(SqliteSaver):
             for row in rows:
                 for statement in statements:
                     cursor.execute(statement, row)
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing; a missing file is empty.
+
+    Beside a database with a write-ahead log, SQLite makes a file of shared memory. Where it can't, the log has to be
+    empty, and nobody can be writing: the file is read as it is.
+    """
+    if not path.exists():
+        return sqlite3.connect(":memory:", check_same_thread=False)
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    log = path.with_name(f"{path.name}-wal")
+    for immutable in ("", "&immutable=1"):
+        made = sqlite3.connect(address + immutable, uri=True, timeout=30, check_same_thread=False)
+        try:
+            made.execute("SELECT 1 FROM sqlite_master").fetchall()
+        except sqlite3.OperationalError:
+            made.close()
+            if immutable or (log.exists() and log.stat().st_size):
+                raise
+        else:
+            break
+    return made
 
 
 # Metadata are JSON in a BLOB.

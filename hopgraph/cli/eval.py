@@ -147,7 +147,7 @@ def evaluate(
         print_summary(summary)
     spared = ("endpoint", "deadline", "internal")
     if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in spared):
-        from nodes.rendering import counted
+        from nodes.kit.rendering import counted
 
         _note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
         _note(f"  {_again(folder, judge)} tries them again and nothing else")

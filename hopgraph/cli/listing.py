@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,12 +118,10 @@ def _ask(what: str, command: str) -> None:
 async def _threads(limit: int) -> tuple[list[dict[str, Any]], int]:
     """Only the newest threads' latest checkpoints are read, and only the text columns of others."""
     from hopgraph.run import about_of
-    from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints
+    from stores.checkpoints import kept_threads, open_checkpoints
 
-    if "://" not in (place := checkpoint_place()) and not await asyncio.to_thread(Path(place).exists):
-        return [], 0
     rows: list[dict[str, Any]] = []
-    async with open_checkpoints() as saver:
+    async with open_checkpoints(read_only=True) as saver:
         kept, total = await kept_threads(saver, limit)
         for thread in kept:
             about = about_of(thread.metadata)
@@ -220,7 +217,7 @@ def _print(what: str, rows: list[dict[str, Any]], total: int, as_json: bool) -> 
     if as_json:
         print_json({what: rows, "total": total})
         return
-    from nodes.rendering import plain
+    from nodes.kit.rendering import plain
 
     if not rows:
         typer.echo(f"No {what}.")

@@ -20,7 +20,7 @@ from inference import drain
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["DRAIN", "resumable", "stoppable"]
+__all__ = ["DRAIN", "drained", "resumable", "stoppable"]
 
 DRAIN = 25.0
 """Seconds that model calls in flight may take after SIGTERM: less than the 30 s after which Kubernetes kills."""
@@ -87,7 +87,7 @@ def _signals() -> Iterator[Callable[[], int]]:
         elif loop is None or task is None:
             raise KeyboardInterrupt
         elif number == signal.SIGTERM:
-            loop.call_soon_threadsafe(lambda: draining.append(loop.create_task(_drain(task))))
+            loop.call_soon_threadsafe(lambda: draining.append(loop.create_task(drained(task.cancel))))
         else:
             loop.call_soon_threadsafe(task.cancel)
 
@@ -105,8 +105,8 @@ def _signals() -> Iterator[Callable[[], int]]:
         drain.finish()
 
 
-async def _drain(task: asyncio.Task[object]) -> None:
-    """Let calls in flight end, then cancel what runs."""
+async def drained(stop: Callable[[], object]) -> None:
+    """Let model calls in flight end, then stop what runs."""
     drain.begin()
     if calls := drain.in_flight():
         count = f"{calls} model call{'s' if calls > 1 else ''} in flight"
@@ -114,7 +114,7 @@ async def _drain(task: asyncio.Task[object]) -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(drain.answered(), DRAIN)
     await asyncio.sleep(SETTLE)
-    task.cancel()
+    stop()
 
 
 def _say(goes_on: str) -> None:

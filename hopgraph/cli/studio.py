@@ -74,7 +74,7 @@ def studio(
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}") from None
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, "-P", "-m", "hopgraph.studio.server"], variables)  # noqa: S606
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "hopgraph.studio"], variables)  # noqa: S606
 
 
 def state_folder(home: Path, place: str) -> Path:

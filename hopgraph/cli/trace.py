@@ -26,7 +26,7 @@ def trace(
     from hopgraph.run import readable
     from hopgraph.views.trace import mentioned, render_trace
     from inference.errors import InputError
-    from nodes.passages import find
+    from nodes.kit.passages import find
     from stores.checkpoints import open_checkpoints
 
     place = None
@@ -38,7 +38,7 @@ def trace(
             )
 
     async def read() -> RunRecord:
-        async with open_checkpoints(place) as saver:
+        async with open_checkpoints(place, read_only=True) as saver:
             return await read_record(thread, saver)
 
     record = asyncio.run(read())

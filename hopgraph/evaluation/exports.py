@@ -80,7 +80,7 @@ def _write(runs: Runs, kind: str, folder: Path) -> Iterable[Path]:
 
 def _rows(runs: Runs, row_of: Row) -> dict[str, list[dict[str, Any]]]:
     """Each variant's rows, in the order of the questions."""
-    from nodes.passages import find
+    from nodes.kit.passages import find
 
     found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in runs.methods}
     for run in runs.runs:

@@ -9,7 +9,7 @@ from typing import cast
 
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.metrics import normalise_title
-from nodes.state import GivenPassage
+from nodes.kit.state import GivenPassage
 from stores.passages import Passage
 
 __all__ = ["as_known", "counts_as", "gold_of", "gold_passages", "known_by", "not_in"]

@@ -9,9 +9,10 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import as_known, gold_passages
 from hopgraph.evaluation.metrics import normalise_title
 from inference.errors import InputError
-from nodes.context import Context
-from nodes.router import COMPLEXITY
-from nodes.state import GivenPassage, Route, SentenceRef
+from inference.heads.revelator import Route
+from nodes.baselines.complexity import COMPLEXITY
+from nodes.kit.context import Context
+from nodes.kit.state import GivenPassage, SentenceRef
 from stores.passages import Passage
 
 __all__ = ["Oracle", "route_of"]

@@ -26,8 +26,8 @@ from inference.endpoint import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.limiter import on_waiting, priority
 from inference.settings import get_settings
-from nodes.search import search_threads
-from nodes.state import RunError
+from nodes.kit.search import search_threads
+from nodes.kit.state import RunError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -96,7 +96,7 @@ async def check(
 
 def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
     """The indexes that are searched, nearly always one."""
-    from nodes.passages import index_ref
+    from nodes.kit.passages import index_ref
 
     names = dict.fromkeys(variant.context.index for variant in variants if variant.context.searches)
     return [dict(index_ref(name)) for name in names]  # type: ignore[arg-type]
@@ -104,8 +104,8 @@ def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
 
 def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """Which knowledge bases are searched, and how far each was read, if a method needs one."""
-    from nodes.pairs import pairs_ref
-    from nodes.passages import index_ref
+    from nodes.compactrag.pairs import pairs_ref
+    from nodes.kit.passages import index_ref
 
     names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)
     found: list[dict[str, Any]] = []
@@ -139,7 +139,7 @@ def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], id
 
 async def _models(variants: Sequence[Variant]) -> dict[str, str]:
     """The models that will be asked, by what for; each endpoint is asked whether it is there."""
-    from nodes.model import open_endpoint
+    from nodes.kit.model import open_endpoint
 
     settings = get_settings()
     models: dict[str, str] = {}
@@ -367,7 +367,7 @@ class _Runner:
         return await failed(thread, context, self._saver, question.id, question.question, error)
 
     def _score(self, job: Job, result: Result) -> Scored:
-        from nodes.passages import find, sentence_starts
+        from nodes.kit.passages import find, sentence_starts
 
         index = None if self._identity["contexts"] else job.variant.context.index
         question = as_known(job.question, self._identity["gold"])

@@ -12,7 +12,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import counts_as, gold_of
 from hopgraph.evaluation.metrics import METRICS, Fact, Outcome, normalise_title
 from hopgraph.results import Result
-from nodes.state import SentenceRef
+from nodes.kit.state import SentenceRef
 from stores.passages import Passage
 
 __all__ = ["Record", "Scored", "named_sentences", "record_of", "score"]

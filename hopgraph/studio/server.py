@@ -5,11 +5,9 @@ It is started with the server's packages first on the path and its own state fol
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import sys
 import threading
 import time
 from dataclasses import asdict, dataclass, field
@@ -21,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hopgraph.methods import METHODS, READERS
+from hopgraph.signals import Stopped
 from hopgraph.studio.packages import unmet
+from hopgraph.studio.stopping import CLOSING, stop_cleanly
 
 if TYPE_CHECKING:
     from langgraph_sdk.client import SyncLangGraphClient
 
-__all__ = ["HOST", "PLAN", "STUDIO", "Plan", "environment", "graphs"]
+__all__ = ["HOST", "PLAN", "STUDIO", "Plan", "environment", "graphs", "main"]
 
 HOST = "127.0.0.1"
 STUDIO = "https://smith.langchain.com"
@@ -81,7 +81,8 @@ def environment(given: dict[str, str]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Serve until ctrl-C."""
+    """Serve until a signal comes. Returns the exit code."""
+    stop_cleanly()
     plan = Plan(**json.loads(Path(PLAN).read_text("utf-8")))
     problems = unmet()
     if problems:
@@ -92,14 +93,18 @@ def main() -> int:
 
     logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)
     threading.Thread(target=_welcome, args=(plan,), daemon=True).start()
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         run_server(
             HOST,
             plan.port,
             graphs=graphs(),
             n_jobs_per_worker=plan.jobs,
-            checkpointer={"path": "stores.checkpoints.open_served_checkpoints"},
+            checkpointer={"path": "hopgraph.studio.stopping.checkpoints"},
+            timeout_graceful_shutdown=CLOSING,
         )
+    except Stopped as stop:
+        typer.echo(f"hopgraph: stopped; {stop.goes_on}" if stop.goes_on else "hopgraph: stopped", err=True)
+        return stop.exit_code
     return 0
 
 
@@ -178,7 +183,3 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
             "ctrl-C stops it.",
         ]
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

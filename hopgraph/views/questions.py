@@ -13,8 +13,8 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import as_known, counts_as, gold_of
 from hopgraph.evaluation.metrics import normalise_title
 from hopgraph.evaluation.runs import Runs
-from nodes.passages import find
-from nodes.rendering import plain
+from nodes.kit.passages import find
+from nodes.kit.rendering import plain
 from stores.passages import Passage
 
 __all__ = ["CHUNK", "INLINE", "overview", "write_trajectories"]

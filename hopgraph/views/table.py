@@ -15,7 +15,7 @@ from hopgraph.evaluation.registry import Metric, Table
 from hopgraph.evaluation.statistics import Estimate
 from hopgraph.evaluation.summary import ALL_METRICS, Group, Pair, Summary, VariantSummary
 from hopgraph.views.console import unwrapped
-from nodes.rendering import counted
+from nodes.kit.rendering import counted
 
 __all__ = ["columns", "print_summary", "value_of"]
 

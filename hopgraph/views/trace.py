@@ -13,11 +13,11 @@ from hopgraph.methods import METHODS
 from hopgraph.views.pages import template
 from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
 from inference.errors import InputError
-from nodes.rendering import plain
+from nodes.kit.rendering import plain
 
 if TYPE_CHECKING:
     from hopgraph.record import Exchange, RunRecord
-    from nodes.state import SentenceRef, Step
+    from nodes.kit.state import SentenceRef, Step
     from stores.passages import Passage
 
 __all__ = ["mentioned", "render_trace"]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from hopgraph.cli import run_app
 from stores.build import build_index
 from stores.index import list_indexes
+from stores.saver import PackingSerializer
+from tests.graphs import test_parrag
 from tests.hopgraph.test_cli import answer, contexts  # noqa: F401
 from tests.scripted import Raw
 from tests.stores.conftest import encoder  # noqa: F401
@@ -77,6 +82,48 @@ def test_threads_are_listed_newest_first_with_their_status_and_deleted(hopgraph,
     assert [row["thread"] for row in json.loads(hopgraph("list", "threads", "--json")[1])["threads"]] == [
         rows[0]["thread"]
     ]
+
+
+def test_a_thread_that_a_person_has_to_decide_is_waiting_until_then(hopgraph, model, tmp_path):
+    model(test_parrag.play(**test_parrag.BASE | {"planner": test_parrag.plan(test_parrag.WHO)}))
+    path = tmp_path / "passages.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in test_parrag.CONTEXTS))
+    settings = ["--set", "review=human", "--set", "hop_count=2", "--set", "exemplars=none"]
+    words = ["ask", test_parrag.QUESTION, "-m", "parrag", "--thread", "t", "--contexts", path, *settings]
+
+    def status():
+        (row,) = json.loads(hopgraph("list", "threads", "--json")[1])["threads"]
+        return row["status"]
+
+    assert hopgraph(*words)[0] == 4
+    assert status() == "waiting"
+    assert hopgraph("resume", "t", "--decision", "accept")[0] == 0
+    assert status() == "answered"
+
+
+def test_listing_reads_the_newest_threads_alone(hopgraph, home, monkeypatch):
+    def thread(name, minute):
+        return [row(name, f"1f0{minute:02d}a{step:02d}-0000-6000-8000-000000000000") for step in range(20)]
+
+    def row(name, checkpoint):
+        made = {"v": 4, "ts": "2026-01-01", "id": checkpoint, "channel_values": {"status": "answered"}}
+        made |= {"channel_versions": {}, "versions_seen": {}}
+        kind, value = PackingSerializer().dumps_typed(made)
+        return name, "", checkpoint, kind, value, json.dumps({"graph_id": "prism"})
+
+    home.mkdir()
+    with closing(sqlite3.connect(home / "checkpoints.sqlite")) as file:
+        SqliteSaver(file).setup()
+        rows = [each for number in range(50) for each in thread(f"t{number}", number)]
+        columns = "thread_id, checkpoint_ns, checkpoint_id, type, checkpoint, metadata"
+        file.executemany(f"INSERT INTO checkpoints ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+        file.commit()
+    decoded = []
+    load = PackingSerializer.loads_typed
+    monkeypatch.setattr(PackingSerializer, "loads_typed", lambda self, data: decoded.append(1) or load(self, data))
+    found = json.loads(hopgraph("list", "threads", "--limit", 3, "--json")[1])
+    assert ([row["thread"] for row in found["threads"]], found["total"]) == (["t49", "t48", "t47"], 50)
+    assert len(decoded) == 3
 
 
 def test_runs_are_listed_and_deleted_and_nothing_else_is(hopgraph, model, tmp_path, monkeypatch):

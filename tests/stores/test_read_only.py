@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,15 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from hopgraph.cli import run_app
 from stores.build import Located, build_index
 from stores.passages import Passage
+from tests.scripted import plausible
 
 MOUNT = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
 
 
 @pytest.fixture
-def locked(home, tmp_path):
+def locked(home, tmp_path, model):
     """Run the command where HOPGRAPH_HOME can't be written; gives exit code, stdout and stderr."""
+    model(plausible)
+    assert run_app(["ask", "Who directed X?", "--method", "no_retrieval", "--thread", "t"]) == 0
     build_index("x", [Located("here", Passage("lee", "Ann Lee", "Ann Lee was born in Paris."))])
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -64,6 +69,14 @@ def test_an_index_that_cannot_be_written_is_searched_and_listed(locked):
     code, out, err = locked("list", "indexes")
     assert (code, err) == (0, "")
     assert "complete" in out
+
+
+def test_threads_of_a_home_that_cannot_be_written_are_listed_and_shown(locked, tmp_path):
+    code, out, err = locked("list", "threads", "--json")
+    assert (code, err) == (0, "")
+    assert [(row["thread"], row["status"]) for row in json.loads(out)["threads"]] == [("t", "answered")]
+    assert locked("trace", "t", "--out", str(tmp_path / "page.html"))[0] == 0
+    assert "Who directed X?" in (tmp_path / "page.html").read_text()
 
 
 def test_a_question_needs_a_place_for_checkpoints(locked):

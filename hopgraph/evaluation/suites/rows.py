@@ -25,6 +25,7 @@ class Suite:
     """What one figure or table compares."""
 
     method: str
+    """Of the rows that name none."""
     about: str
     """What is compared, with its source."""
     rows: tuple[Row, ...]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nodes.dag import literal
-from nodes.rendering import plain
+from nodes.compactrag.dag import literal
+from nodes.kit.rendering import plain
 
 if TYPE_CHECKING:
-    from nodes.context import Context
-    from nodes.state import SubQuestion
+    from nodes.compactrag.state import SubQuestion
+    from nodes.kit.context import Context
 
 
 __all__ = ["picture"]

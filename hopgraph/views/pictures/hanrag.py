@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nodes.rendering import plain
+from nodes.kit.rendering import plain
 
 if TYPE_CHECKING:
-    from nodes.context import Context
-    from nodes.state import Hop
+    from nodes.chain import Hop
+    from nodes.kit.context import Context
 
 _ROUTES = {
     "straightforward": "answered without a search",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nodes.rendering import plain
+from nodes.kit.rendering import plain
 
 if TYPE_CHECKING:
-    from nodes.context import Context
-    from nodes.state import Attempt, PlanStep
+    from nodes.kit.context import Context
+    from nodes.parrag.state import Attempt, PlanStep
 
 
 __all__ = ["picture"]
