@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,12 +22,24 @@ if TYPE_CHECKING:
     from nodes.kit.events import Event
     from nodes.kit.state import RunError
 
-__all__ = ["AsJson", "ask", "check_endpoint", "check_index", "resume", "settings_of", "use_cache"]
+__all__ = ["AsJson", "Cached", "ask", "check_endpoint", "check_index", "resume", "settings_of"]
 
 Show = Literal["nothing", "status", "lines", "json"]
 Stream = Annotated[
     bool, typer.Option("--stream", help="Show what happens as it happens, on standard error; with --json as JSON.")
 ]
+
+
+def _use_cache(context: typer.Context, wanted: bool) -> bool:
+    """Have model replies of earlier runs reused while the command runs."""
+    if wanted:
+        from inference.settings import overridden
+
+        context.with_resource(overridden(cache="on"))
+    return wanted
+
+
+Cached = Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.", callback=_use_cache)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
@@ -56,13 +67,11 @@ def ask(
             autocompletion=completion.threads,
         ),
     ] = None,
-    cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
+    _: Cached = False,
     stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question."""
-    if cache:
-        use_cache()
     values = settings_of(settings or [], index=index)
     _finish(*loop.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
 
@@ -273,14 +282,6 @@ def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
             f"{twice[0]}: given by --{twice[0].replace('_', '-')} and by --set", hint="leave one of them out"
         )
     return values | given
-
-
-def use_cache() -> None:
-    """Have model replies of earlier runs reused in this process."""
-    from inference.settings import get_settings
-
-    os.environ["HOPGRAPH_CACHE"] = "on"
-    get_settings.cache_clear()
 
 
 def _note(text: str) -> None:

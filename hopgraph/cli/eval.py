@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperOption
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.ask import AsJson, settings_of, use_cache
+from hopgraph.cli.ask import AsJson, Cached, settings_of
 from hopgraph.cli.errors import print_json
 from hopgraph.cli.stopping import stoppable
 
@@ -102,14 +102,12 @@ def evaluate(
     wrong: Annotated[
         float, typer.Option(min=0, max=1, help="With --perfect: probability that an agent's reply is wrong.")
     ] = 0.0,
-    cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
+    _: Cached = False,
     as_json: AsJson = False,
 ) -> None:
     """Put questions to methods: EM, F1, recall and costs. What was finished is never lost; --resume goes on."""
     from hopgraph.evaluation.folder import RunFolder
 
-    if cache:
-        use_cache()
     prices = _price(price)
     if resume is not None:
         _refuse_with_resume(
