@@ -98,7 +98,7 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
     if questions is None:
         yield
         return
-    from hopgraph.evaluation.data import read_questions
+    from hopgraph.evaluation.datasets import read_questions
     from hopgraph.evaluation.simulated import Simulation
     from hopgraph.simulation.playing import playing
 
