@@ -14,7 +14,7 @@ from inference.errors import HopgraphError
 from inference.heads import Array, save_weights
 
 if TYPE_CHECKING:
-    from training.layers import Schedule
+    from training.fitting import Schedule
 
 __all__ = ["WEIGHTS", "guarded", "parser", "trained", "trainer"]
 

@@ -13,7 +13,8 @@ from torch.nn import functional
 from inference.extractor import allowed_spans, answer_pieces, likeness
 from inference.heads import Array, Trunk, untrained_layers, whole_words
 from training.extractor_data import Example
-from training.layers import Schedule, SpanHead, States, UpperLayers, array, fit, padded, span_loss
+from training.fitting import Schedule, fit
+from training.layers import SpanHead, States, UpperLayers, array, padded, span_loss
 
 __all__ = ["SCHEDULE", "SpanModel", "spans_of_pieces", "train"]
 
