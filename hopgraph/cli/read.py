@@ -19,7 +19,7 @@ from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from hopgraph.reading import Report
-    from stores.pairs import Reading
+    from stores.readings import Reading
 
 __all__ = ["print_report", "read"]
 
