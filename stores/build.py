@@ -15,7 +15,15 @@ from inference.encoders.vectors import Encoder, Vectors
 from inference.errors import StoreError
 from inference.settings import get_settings
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
-from stores.manifest import Manifest, check_encoder, current_version, file_sizes, index_folder, set_current
+from stores.manifest import (
+    Manifest,
+    check_encoder,
+    current_version,
+    file_sizes,
+    index_command,
+    index_folder,
+    set_current,
+)
 from stores.passages import Passage
 from stores.records import Records, searchable
 from stores.sparse import SPARSE, Sparse
@@ -105,7 +113,9 @@ def _build(
     tell: Progress = progress or (lambda stage, done, total: None)
     folder = index_folder(name)
     if base != "nothing" and current_version(folder) is None:
-        raise StoreError(f"no index named {name!r}", hint=f"make it with `hopgraph index FILES --name {name}`")
+        adds = base == "this encoder's" and not remove
+        hint = "the same without --add makes it" if adds else f"make it first, such as `{index_command(name)}`"
+        raise StoreError(f"no index named {name!r}", hint=hint)
     encoder = encoder or get_encoder()
     result = Built()
     with building(folder, name):

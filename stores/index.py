@@ -17,7 +17,15 @@ from inference.encoders.vectors import Encoder
 from inference.errors import EndpointError, InputError, StoreError
 from inference.locks import lock
 from stores.fusion import fuse
-from stores.manifest import Manifest, check_encoder, current_version, index_again, index_folder, indexes_folder
+from stores.manifest import (
+    Manifest,
+    check_encoder,
+    current_version,
+    index_again,
+    index_command,
+    index_folder,
+    indexes_folder,
+)
 from stores.passages import Passage
 from stores.records import Records
 from stores.sparse import SPARSE, Sparse
@@ -257,5 +265,5 @@ def _unknown(name: str, folder: Path) -> StoreError:
     known = list_indexes()
     return StoreError(
         f"no index named {name!r}; known: {', '.join(known) or 'none'}",
-        hint=f"make it of your files or folders: `hopgraph index FILES --name {name}`",
+        hint=f"make it of your files or folders, such as `{index_command(name)}`",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ from typing import IO
 
 from inference.errors import InputError, StoreError
 from inference.locks import lock
+from inference.settings import get_settings
 from stores.manifest import Manifest, current_version
 from stores.vector_store import vector_store
 
@@ -35,6 +37,11 @@ def building(folder: Path, name: str) -> Iterator[None]:
                     prune(folder, old)
                 raise
     except (OSError, sqlite3.Error) as error:
+        if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreError(
+                f"can't write the index {name!r}: the folder {get_settings().home} can't be written ({error})",
+                hint="set HOPGRAPH_HOME to a folder that can be written",
+            ) from error
         raise StoreError(
             f"can't write the index {name!r}: {error}", hint="is the disk full, or HOPGRAPH_HOME not writable?"
         ) from error

@@ -77,7 +77,11 @@ def read(
         taken = import_pairs(index, load)
         made = report(index)
         if not as_json:
-            print(f"{taken.readings:,} readings taken over; {taken.skipped:,} of passages that the index does not have")
+            known = taken.total - taken.readings - taken.skipped
+            print(
+                f"{taken.readings:,} of {taken.total:,} readings taken over; {known:,} were known already; "
+                f"{taken.skipped:,} of passages that the index does not have"
+            )
     else:
         values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
         with _reader(perfect, dataset, index):
@@ -95,7 +99,8 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
         yield
         return
     from hopgraph.evaluation.data import read_questions
-    from hopgraph.simulation.playing import Simulation, playing
+    from hopgraph.evaluation.simulated import Simulation
+    from hopgraph.simulation.playing import playing
 
     print(Simulation(), file=sys.stderr)
     with playing(Simulation(), read_questions(questions, dataset), index):
@@ -149,7 +154,7 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], Non
 
 def print_report(report: Report) -> None:
     """Print a report for people."""
-    from hopgraph.simulation.playing import is_simulated
+    from hopgraph.evaluation.simulated import is_simulated
     from nodes.kit.rendering import counted
 
     left = f"; {report.left:,} are left: run the same command again" if report.left else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
 
 from hopgraph.evaluation.data import Question
-from hopgraph.evaluation.gold import as_known
+from hopgraph.evaluation.gold import as_known, gold_passages
 from hopgraph.evaluation.metrics import normalise_title
 from inference.errors import InputError
 from inference.heads.revelator import Route
@@ -35,8 +35,6 @@ class Oracle:
         self._gold = gold
         self._passages: Mapping[str, Sequence[Passage]] = {}
         if index is not None and any(context.oracle == "evidence" for context in contexts):
-            from hopgraph.simulation.playing import gold_passages
-
             self._passages = gold_passages(questions, index)
 
     def shown(self, context: Context, question: Question) -> dict[str, Any]:

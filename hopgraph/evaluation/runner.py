@@ -17,6 +17,7 @@ from hopgraph.evaluation.gold import as_known, gold_of, known_by
 from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, surroundings, versions
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
+from hopgraph.evaluation.simulated import is_simulated
 from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
 from hopgraph.workers import run_workers
@@ -97,7 +98,7 @@ def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
     """The indexes that are searched, nearly always one."""
     from nodes.kit.passages import index_ref
 
-    names = dict.fromkeys(variant.context.index for variant in variants if variant.method != "no_retrieval")
+    names = dict.fromkeys(variant.context.index for variant in variants if variant.context.searches)
     return [dict(index_ref(name)) for name in names]  # type: ignore[arg-type]
 
 
@@ -116,7 +117,6 @@ def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
 
 def _read_by_agents(index: str) -> bool:
     """Whether any passage was read by perfect agents instead of a model."""
-    from hopgraph.simulation.playing import is_simulated
     from stores.index import open_index
     from stores.knowledge_base import open_pairs
 
@@ -273,7 +273,7 @@ def _warm_up(variants: Sequence[Variant]) -> None:
     """Search once: opening an index and loading the encoder are no cost of the questions that happen to come first."""
     from stores.index import open_index
 
-    searched = [variant.context for variant in variants if variant.method != "no_retrieval"]
+    searched = [variant.context for variant in variants if variant.context.searches]
     for name, mode in {(context.index, context.mode): None for context in searched}:
         with suppress(HopgraphError):  # the first question that searches will say so
             open_index(name or "").search("anything", 1, mode)

@@ -12,14 +12,15 @@ from pydantic import BaseModel
 from inference.limits import LongText
 from nodes.generator import is_abstention
 from nodes.kit.model import Items, ask_model
-from nodes.kit.rendering import passage_block, plain, quoted
+from nodes.kit.rendering import passage_blocks, plain, quoted
 from nodes.kit.search import search
-from nodes.kit.state import Node, PassageRef
-from nodes.kit.steps import step
+from nodes.kit.state import PassageRef
+from nodes.kit.steps import logged
+from nodes.parrag.context import ParContext
 from nodes.parrag.plan import chosen, current_step, step_id, trajectory, with_step
-from nodes.parrag.state import Attempt, ParState
+from nodes.parrag.state import Attempt, ParState, PlanStep
 
-__all__ = ["actor", "read_citations"]
+__all__ = ["actor", "read_citations", "reviser"]
 
 _CITATION = re.compile(r"\s*[\[［]\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*[\]］]")
 
@@ -30,67 +31,61 @@ class CitedAnswer(BaseModel):
     answer: LongText
 
 
-def actor(prompt: str, from_trajectory: str, *, mode: Literal["sparse"] | None = None) -> Node:
-    """A node that answers the current step.
-
-    A step whose action is Answer searches nothing and answers from the steps before it.
-
-    Args:
-        prompt: Name of the prompt for a step that retrieves; it is given `question` and `documents`.
-        from_trajectory: Name of the prompt for a step that answers; it is given `question` and `trajectory`.
-        mode: Search this half instead of the context's, after the first answer was rejected.
-    """
-
-    async def actor(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
-        plan_step = current_step(state)
-        again = bool(plan_step["attempts"])
-        at = f"{step_id(state)}/revision" if again else step_id(state)
-        if plan_step["action"] == "Answer" and not again:
-            return await _answer_from_trajectory(state, runtime, from_trajectory, at)
-        found = await search(state, runtime, {at: plan_step["asked"]}, mode=mode)
-        documents = found.hits[0]
-        asked = await ask_model(
-            runtime,
-            prompt,
-            CitedAnswer,
-            {"question": quoted(plan_step["asked"])},
-            at=at,
-            items=Items(
-                "documents",
-                [passage_block(number, found.passages[ref["id"]]) for number, ref in enumerate(documents, start=1)],
-            ),
-        )
-        shown = documents[: len(documents) - asked.truncated]
-        answer, cited = read_citations(asked.value.answer if asked.value else "", shown)
-        attempt = _attempt(shown, "" if is_abstention(answer) else answer, cited)
-        row = step(
-            at,
-            "answer",
-            parent=step_id(state) if again else "root",
-            question=plan_step["asked"],
-            answer=attempt["answer"],
-            verdict="cites nothing" if attempt["uncited"] and attempt["answer"] else "",
-            evidence=attempt["cited"],
-            calls=len(asked.calls),
-            searches=1,
-            truncated=asked.truncated,
-            fallback=f"{asked.problem}; the step has no answer" if asked.problem else asked.cut,
-        )
-        attempts = [*plan_step["attempts"], attempt]
-        return {
-            **with_step(state, {**plan_step, "attempts": attempts, "chosen": len(attempts) - 1}),
-            "trajectory": [row],
-            "ledger": [*found.calls, *asked.calls],
-        }
-
-    return actor
+async def actor(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
+    """Answer the current step: from a search, or, where its action is Answer, from the steps before it."""
+    plan_step, at = current_step(state), step_id(state)
+    if plan_step["action"] == "Answer":
+        return await _answer_from_trajectory(state, runtime, at)
+    return await _search_and_answer(state, runtime, at)
 
 
-async def _answer_from_trajectory(state: ParState, runtime: Runtime[Any], prompt: str, at: str) -> dict[str, Any]:
+async def reviser(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
+    """Answer the step once more after its first answer was rejected, from a sparse search (Sec. 3.4)."""
+    at = step_id(state)
+    return await _search_and_answer(state, runtime, f"{at}/revision", parent=at, mode="sparse")
+
+
+async def _search_and_answer(
+    state: ParState,
+    runtime: Runtime[ParContext],
+    at: str,
+    *,
+    parent: str = "root",
+    mode: Literal["sparse"] | None = None,
+) -> dict[str, Any]:
+    plan_step = current_step(state)
+    found = await search(state, runtime, {at: plan_step["asked"]}, mode=mode)
+    documents = found.hits[0]
+    asked = await ask_model(
+        runtime,
+        "parrag/actor",
+        CitedAnswer,
+        {"question": quoted(plan_step["asked"])},
+        at=at,
+        items=Items("documents", passage_blocks(found.passages[ref["id"]] for ref in documents)),
+    )
+    shown = documents[: len(documents) - asked.truncated]
+    attempt = _attempt(shown, *read_citations(asked.value.answer if asked.value else "", shown))
+    row = asked.step(
+        "answer",
+        parent=parent,
+        question=plan_step["asked"],
+        answer=attempt["answer"],
+        verdict="cites nothing" if attempt["uncited"] and attempt["answer"] else "",
+        evidence=attempt["cited"],
+        searches=1,
+        instead="the step has no answer",
+    )
+    attempts = [*plan_step["attempts"], attempt]
+    now: PlanStep = {**plan_step, "attempts": attempts, "chosen": len(attempts) - 1}
+    return {**with_step(state, now), **logged(row, found, asked)}
+
+
+async def _answer_from_trajectory(state: ParState, runtime: Runtime[ParContext], at: str) -> dict[str, Any]:
     plan_step = current_step(state)
     asked = await ask_model(
         runtime,
-        prompt,
+        "parrag/actor_trajectory",
         CitedAnswer,
         {"question": quoted(plan_step["asked"])},
         at=at,
@@ -99,22 +94,15 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[Any], prompt
     answer, _ = read_citations(asked.value.answer if asked.value else "", [])
     before = [attempt for row in state["plan"][: state["current"]] if (attempt := chosen(row))]
     documents = {ref["id"]: ref for attempt in before for ref in attempt["documents"] if ref["id"] in attempt["cited"]}
-    attempt = _attempt(list(documents.values()), "" if is_abstention(answer) else answer, list(documents))
-    row = step(
-        at,
+    attempt = _attempt(list(documents.values()), answer, list(documents))
+    row = asked.step(
         "answer",
         question=plan_step["asked"],
         answer=attempt["answer"],
         evidence=attempt["cited"],
-        calls=len(asked.calls),
-        truncated=asked.truncated,
-        fallback=f"{asked.problem}; the step has no answer" if asked.problem else asked.cut,
+        instead="the step has no answer",
     )
-    return {
-        **with_step(state, {**plan_step, "attempts": [attempt], "chosen": 0}),
-        "trajectory": [row],
-        "ledger": asked.calls,
-    }
+    return {**with_step(state, {**plan_step, "attempts": [attempt], "chosen": 0}), **logged(row, asked)}
 
 
 def read_citations(text: str, documents: Sequence[PassageRef]) -> tuple[str, list[str]]:
@@ -132,7 +120,7 @@ def read_citations(text: str, documents: Sequence[PassageRef]) -> tuple[str, lis
 def _attempt(documents: Sequence[PassageRef], answer: str, cited: Sequence[str]) -> Attempt:
     return Attempt(
         documents=list(documents),
-        answer=answer,
+        answer="" if is_abstention(answer) else answer,
         cited=list(cited) or [ref["id"] for ref in documents],
         uncited=not cited,
         accuracy=None,

@@ -7,7 +7,7 @@ from typing import Any
 from nodes.kit.rendering import quoted
 from nodes.parrag.state import Attempt, ParState, PlanStep
 
-__all__ = ["chosen", "current_step", "is_last", "step_id", "trajectory", "with_step"]
+__all__ = ["chosen", "current_step", "is_last", "review_id", "step_id", "trajectory", "with_step"]
 
 
 def current_step(state: ParState) -> PlanStep:
@@ -23,6 +23,12 @@ def is_last(state: ParState) -> bool:
 def step_id(state: ParState) -> str:
     """Id of the current step in the trajectory, from `root/1`."""
     return f"root/{state['current'] + 1}"
+
+
+def review_id(state: ParState) -> str:
+    """Id of the review of the latest answer."""
+    again = len(current_step(state)["attempts"]) > 1
+    return f"{step_id(state)}/revision/review" if again else f"{step_id(state)}/review"
 
 
 def chosen(step: PlanStep) -> Attempt | None:

@@ -1,26 +1,23 @@
-"""Planner: predict a question's hop count, and write a plan after an exemplar of that many (PAR-RAG, Sec. 3.3)."""
+"""Planner: a plan, written after an exemplar of as many hops (PAR-RAG, Sec. 3.3)."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 from typing import Annotated, Any, Literal
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from inference.heads.hops import predict_hops
 from inference.limits import Limited, QuestionText
 from nodes.kit.model import ask_model
 from nodes.kit.rendering import plain, quoted
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged, step
 from nodes.parrag.context import ParContext
 from nodes.parrag.state import ParState, PlanStep
 from stores.exemplars import Exemplar, choose_exemplars
 
-__all__ = ["hop_predictor", "planner"]
+__all__ = ["planner"]
 
 
 class _PlanStep(BaseModel):
@@ -35,68 +32,33 @@ class Plan(BaseModel):
     steps: list[_PlanStep] = Field(min_length=1, max_length=12)
 
 
-def hop_predictor() -> Node:
-    """A node that predicts the hop count on a small local model, and from it the weight of accuracy (Eq. 9)."""
-
-    async def hop_predictor(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: ParContext = runtime.context
-        if context.hop_count is not None:
-            hops, how, score = context.hop_count, "given", None
-        else:
-            prediction = (await asyncio.to_thread(predict_hops, [state["question"]]))[0]
-            hops, how, score = prediction.hops, "predicted", round(max(prediction.probabilities), 3)
-        alpha = 1 / (1 + math.exp(context.gamma * (hops - context.h0)))
-        row = step(
-            "root/hop_predictor",
-            "route",
-            question=state["question"],
-            answer=f"{hops} {'hop' if hops == 1 else 'hops'} ({how})",
-            score=score,
-        )
-        return {"hops": hops, "alpha": round(alpha, 4), "trajectory": [row]}
-
-    return hop_predictor
-
-
-def planner(prompt: str) -> Node:
-    """A node that writes the plan. One that can't be read is replaced by a single step, the question itself.
-
-    Args:
-        prompt: Name of the prompt; it is given `question` and `exemplars`.
-    """
-
-    async def planner(state: ParState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: ParContext = runtime.context
-        question = state["question"]
-        if "plan" in context.ablate:
-            row = step("root/planner", "decompose", question=question, answer=question, verdict="no plan")
-            return {"plan": [_single(question)], "current": 0, "exemplars": [], "trajectory": [row]}
-        examples = await asyncio.to_thread(
-            choose_exemplars, question, context.exemplars, hops=state["hops"], count=context.exemplar_count
-        )
-        asked = await ask_model(
-            runtime, prompt, Plan, {"question": quoted(question), "exemplars": _written(examples)}, at="root/planner"
-        )
-        plan = [_planned(row) for row in (asked.value.steps if asked.value else []) if plain(row.question)]
-        fallback = asked.problem or ("" if plan else "the plan has no step")
-        row = step(
-            "root/planner",
-            "decompose",
-            question=question,
-            answer="\n".join(f"{item['action']}: {item['question']}" for item in plan[: context.max_steps]),
-            verdict=f"cut to {context.max_steps} of {len(plan)} steps" if len(plan) > context.max_steps else "",
-            calls=len(asked.calls),
-            fallback=f"{fallback}; the question is the only step" if fallback else asked.cut,
-        )
-        return {
-            "plan": plan[: context.max_steps] or [_single(question)],
-            "current": 0,
-            "exemplars": [example.id for example in examples],
-            "trajectory": [row],
-            "ledger": asked.calls,
-        }
-
-    return planner
+async def planner(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
+    """Write the plan. One that can't be read is replaced by a single step, the question itself."""
+    context, question = runtime.context, state["question"]
+    if "plan" in context.ablate:
+        row = step("root/planner", "decompose", question=question, answer=question, verdict="no plan")
+        return {"plan": [_single(question)], "current": 0, "exemplars": [], **logged(row)}
+    examples = await asyncio.to_thread(
+        choose_exemplars, question, context.exemplars, hops=state["hops"], count=context.exemplar_count
+    )
+    values = {"question": quoted(question), "exemplars": _written(examples)}
+    asked = await ask_model(runtime, "parrag/planner", Plan, values, at="root/planner")
+    plan = [_planned(row) for row in (asked.value.steps if asked.value else []) if plain(row.question)]
+    kept = plan[: context.max_steps]
+    row = asked.step(
+        "decompose",
+        question=question,
+        answer="\n".join(f"{item['action']}: {item['question']}" for item in kept),
+        verdict=f"cut to {len(kept)} of {len(plan)} steps" if len(plan) > len(kept) else "",
+        problem="" if plan else "the plan has no step",
+        instead="the question is the only step",
+    )
+    return {
+        "plan": kept or [_single(question)],
+        "current": 0,
+        "exemplars": [example.id for example in examples],
+        **logged(row, asked),
+    }
 
 
 def _single(question: str) -> PlanStep:

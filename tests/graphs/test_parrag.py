@@ -11,7 +11,7 @@ from inference.errors import InputError
 from inference.ledger import cost_of
 from inference.settings import get_settings
 from nodes.parrag.actor import read_citations
-from nodes.parrag.reviewer import read_label
+from nodes.parrag.judges import read_label
 from tests.scripted import Request
 
 QUESTION = "Where was the director of Alpha born?"

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from hopgraph.evaluation import metrics
+from hopgraph.evaluation.costs import retrieval_efficiency
 from hopgraph.evaluation.data import Question
-from hopgraph.evaluation.scoring import record_of, score, summarise
+from hopgraph.evaluation.scoring import record_of, score
 from hopgraph.evaluation.statistics import compare, estimate
+from hopgraph.evaluation.summary import summarise
 from inference.ledger import cost_of
 from nodes.kit.steps import step
 from stores.passages import Passage
@@ -75,9 +77,9 @@ def test_overlap_of_sets():
 
 def test_retrieval_efficiency_is_that_of_prunerag_s_table_3():
     rows = [(60.7, 2.06), (47.4, 3.40), (23.2, 3.39)]
-    mean = sum(metrics.retrieval_efficiency(recall, searches) for recall, searches in rows) / 3
+    mean = sum(retrieval_efficiency(recall, searches) for recall, searches in rows) / 3
     assert mean == pytest.approx(16.7, abs=0.06)
-    assert metrics.retrieval_efficiency(0.5, 0) is None
+    assert retrieval_efficiency(0.5, 0) is None
 
 
 def result(**fields):
