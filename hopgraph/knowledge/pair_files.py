@@ -16,8 +16,9 @@ from inference.structured import well_formed
 from nodes.compactrag.verbatim_checker import verbatim
 from nodes.kit.rendering import counted, plain
 from stores.index import Index, list_indexes, open_index
-from stores.pairs import Pair, Reading, open_pairs, pair_text, writing
+from stores.knowledge_base import open_pairs, writing
 from stores.passages import Passage, content_id
+from stores.readings import Pair, Reading, pair_text
 
 __all__ = ["Imported", "export_pairs", "import_pairs"]
 

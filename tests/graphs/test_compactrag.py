@@ -17,8 +17,9 @@ from nodes.compactrag.context import CompactContext
 from stores.build import add_to_index, build_index
 from stores.checkpoints import open_checkpoints
 from stores.index import open_index
-from stores.pairs import Pair, Reading, pair_text, writing
+from stores.knowledge_base import writing
 from stores.passages import Passage, content_id
+from stores.readings import Pair, Reading, pair_text
 from tests.onnx_files import rewriter_checkpoint, span_checkpoint
 from tests.scripted import Completion, Raw
 

@@ -17,8 +17,9 @@ from hopgraph.cli import run_app
 from inference.settings import get_settings
 from stores.build import add_to_index, build_index
 from stores.index import open_index
+from stores.knowledge_base import open_pairs
 from stores.manifest import index_folder
-from stores.pairs import Pairs, open_pairs
+from stores.pairs import Pairs
 from stores.passages import Passage
 from tests.reading import corpus, read_passage, reader
 from tests.scripted import Completion, Raw, Request
