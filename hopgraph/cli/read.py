@@ -18,13 +18,8 @@ from hopgraph.cli.options import settings_of
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
     from hopgraph.knowledge.report import Report
-    from stores.pairs import Reading
-=======
-    from hopgraph.reading import Report
     from stores.readings import Reading
->>>>>>> infer
 
 __all__ = ["print_report", "read"]
 

@@ -21,13 +21,9 @@ from inference.settings import Settings, get_settings
 from nodes.compactrag.context import ReaderContext
 from stores.checkpoints import open_checkpoints
 from stores.index import Index, open_index
-from stores.knowledge_base import open_pairs, writing
+from stores.knowledge_base import writing
 from stores.manifest import index_folder
-<<<<<<< HEAD:hopgraph/knowledge/reading.py
-from stores.pairs import Pair, Pairs, Reading, pair_text, writing
-=======
 from stores.pairs import Pairs
->>>>>>> infer:hopgraph/reading.py
 from stores.passages import content_id
 from stores.readings import Pair, Reading, pair_text
 
