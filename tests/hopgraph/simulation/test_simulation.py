@@ -11,9 +11,12 @@ import pytest
 from hopgraph.cli import run_app
 from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.gold import gold_passages
+from hopgraph.evaluation.simulated import Simulation
 from hopgraph.methods import METHODS
-from hopgraph.simulation.agents import ROLES
+from hopgraph.simulation.agents import roles
 from hopgraph.simulation.gold import cases_of
+from hopgraph.simulation.playing import playing
+from inference.settings import get_settings
 from tests.hopgraph.evaluation.conftest import comparable, results
 
 FILMS = [
@@ -246,6 +249,27 @@ def test_what_can_t_be_simulated_is_said(home, tmp_path, capfd, rows, words, mes
     assert message in capfd.readouterr().err
 
 
+def test_a_new_method_s_agents_are_found_in_a_file_of_its_name(tmp_path, monkeypatch):
+    import hopgraph.simulation
+
+    (tmp_path / "new_method.py").write_text('ROLES = {"node": None}')
+    monkeypatch.setattr(hopgraph.simulation, "__path__", [*hopgraph.simulation.__path__, str(tmp_path)])
+    assert roles("new_method") == {"node": None}
+    # No method: a file that methods share, and what is not in this package.
+    assert roles("kit") == roles("no_such_method") == roles("..cli.eval") == {}
+
+
+def test_playing_leaves_the_environment_alone(home, monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_URL", "http://127.0.0.1:9/v1")
+    get_settings.cache_clear()
+    before = dict(os.environ)
+    question = Question("q", BRIDGE["question"], ("Fargo",), decomposition=(SubQuestion("Who?", "Fargo"),))
+    with playing(Simulation(), [question], None) as endpoint:
+        assert dict(os.environ) == before
+        assert get_settings().server("generator").url == endpoint.url
+    assert get_settings().server("generator").url == "http://127.0.0.1:9/v1"
+
+
 def test_every_node_that_asks_a_model_has_a_perfect_agent():
     from hopgraph.methods import READERS, context_class
 
@@ -257,4 +281,5 @@ def test_every_node_that_asks_a_model_has_a_perfect_agent():
         for node in extra["langgraph_nodes"]
     }
     # Nodes that ask under the name of another: `decomposer_again` is the decomposer, `setwise` the selector.
-    assert asking - set(ROLES) <= {"prunerag/decomposer_again", "prism/setwise"}
+    unknown = {name for name in asking if name.partition("/")[2] not in roles(name.partition("/")[0])}
+    assert unknown <= {"prunerag/decomposer_again", "prism/setwise"}

@@ -1,0 +1,52 @@
+"""Perfect agents of CompactRAG's online stage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from hopgraph.simulation.answering import entities, the_case
+from hopgraph.simulation.gold import Case, Fact, squeezed
+from hopgraph.simulation.kit import Agents, Prompt, Reply, Role, form_key
+
+__all__ = ["ROLES"]
+
+_PAIR = re.compile(r'<evidence subquestion="[^"]*">(.*?)</evidence>', re.DOTALL)
+
+
+def _graph(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    """Sub-questions with their dependencies; an answer that one needs is spoken of as `this director`."""
+    case = the_case(prompt)
+    rows = []
+    for fact in case.facts:
+        one = case.fact(fact.needs[0]) if len(fact.needs) == 1 else None
+        word = f"this {one.relation}" if one and one.relation and one.relation.isalpha() else ""
+        text = case.ask(fact, {number: word or f"#{number}" for number in fact.needs})
+        rows.append({"question": text[:200], "depends_on": list(fact.needs)})
+    return {"subquestions": [{"question": case.question[:200], "depends_on": []}] if errs else rows[:16]}
+
+
+def _synthesise(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    """From the pairs; what the extractor took from them is not relied on."""
+    case = the_case(prompt)
+    pairs = [squeezed(text) for text in _PAIR.findall(prompt.text)]
+    gold = {fact.number: fact.answer for fact in case.facts}
+    seen = {fact.number for fact in case.facts if any(_pair_states(pair, case, fact, gold) for pair in pairs)}
+    found = case.conclude(case.values(seen))
+    answer = agents.mistake(prompt, found or "") if errs else found or "I don't know"
+    return {"thought": "What the pairs say of each sub-question is put together.", "answer": answer[:200]}
+
+
+def _pair_states(pair: str, case: Case, fact: Fact, gold: Mapping[int, str]) -> bool:
+    if any(evidence in pair for evidence in fact.evidence):
+        return True
+    subject = entities(case, fact, gold)[0]
+    asks = form_key(case.ask(fact, gold))
+    return squeezed(fact.answer) in pair and (asks in pair or bool(fact.relation and squeezed(subject) in pair))
+
+
+ROLES: dict[str, Role] = {
+    "decomposer": _graph,
+    "generator": _synthesise,
+}
+"""By node."""

@@ -1,0 +1,75 @@
+"""Perfect agents of HANRAG."""
+
+from __future__ import annotations
+
+from hopgraph.simulation.answering import (
+    HOP,
+    answer_from_passages,
+    answer_from_steps,
+    next_unknown,
+    subquestions,
+    the_case,
+    times_asked,
+)
+from hopgraph.simulation.gold import Case
+from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
+
+__all__ = ["ROLES"]
+
+
+def _route(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    """One fact is a single step; facts that rest on none are compound; else the question is complex."""
+    case = the_case(prompt)
+    chained = any(fact.needs for fact in case.facts)
+    right = "single_step" if len(case.facts) == 1 else "complex" if chained else "compound"
+    return {
+        "route": {"single_step": "complex", "complex": "compound", "compound": "single_step"}[right] if errs else right
+    }
+
+
+def _decompose(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    return {"thought": "Each fact is asked for by itself.", **subquestions(agents, prompt, errs)}  # type: ignore[dict-item]
+
+
+def _chain(prompt: Prompt, case: Case) -> dict[int, str]:
+    stated, known = prompt.stated(case, HOP.findall(prompt.text))
+    return case.values((), stated, known)
+
+
+def _next_question(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    """The first fact that is unknown and can be asked for; one that was asked for in vain is asked in other words."""
+    case = the_case(prompt)
+    values = _chain(prompt, case)
+    wanted = next_unknown(case, values)
+    if wanted is None or errs:
+        return {"question": case.question[:200]}
+    attempts = times_asked(case, wanted, HOP.findall(prompt.text))
+    return {"question": case.ask(wanted, values, attempts)[:200]}
+
+
+def _relevant(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    """A passage that states what is asked for, or a fact on the way to it."""
+    useful = any(
+        prompt.shown(case)
+        & {fact.number for fact in case.needed(form.fact if form else None)} - (form.known if form else set())
+        for case, form in prompt.asked
+    )
+    return {"relevant": useful != errs}
+
+
+def _sufficient(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    case = the_case(prompt)
+    return {"sufficient": (case.conclude(_chain(prompt, case)) is not None) != errs}
+
+
+ROLES: dict[str, Role] = {
+    "router": _route,
+    "decomposer": _decompose,
+    "refiner": _next_question,
+    "relevance_discriminator": _relevant,
+    "ending_discriminator": _sufficient,
+    "generator": answer_from_passages,
+    "aggregator": answer_from_steps(HOP),
+    "synthesizer": answer_from_steps(HOP),
+}
+"""By node."""
