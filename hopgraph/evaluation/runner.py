@@ -32,7 +32,7 @@ from nodes.kit.state import RunError
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["MAY_DIFFER", "RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinished"]
+__all__ = ["MAY_DIFFER", "RETRIED", "Job", "Progress", "check", "forget", "run_jobs", "start", "unfinished"]
 
 RETRIED = frozenset({"endpoint", "deadline", "internal", "input"})
 """Kinds of failures that are not the model's: going on with a run tries these questions again."""
@@ -194,40 +194,39 @@ def start(
     folder.create({**text, "versions": versions(), "surroundings": surroundings(), "identity": found}, list(questions))
 
 
-def unfinished(
-    folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question], *, drop: bool = False
-) -> list[Job]:
+def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question]) -> list[Job]:
     """What is still to be done, question by question; failures that were not the question's are done again.
-
-    Args:
-        folder: The run's folder.
-        variants: What is run.
-        questions: What is asked.
-        drop: Take the results of what is done again out of `results.jsonl`, since it begins now.
 
     Raises:
         StoreError: `results.jsonl` is damaged, or has results of another run.
     """
-    names = {variant.name for variant in variants}
-    ids = {question.id for question in questions}
+    pairs = [(variant, question) for question in questions for variant in variants]
+    jobs = {(v.name, q.id): Job(v, q, number) for number, (v, q) in enumerate(pairs)}
     done: set[tuple[str, str]] = set()
+    for line in folder.results:
+        key = (line["variant"], line["id"])
+        if key not in jobs:
+            raise StoreError(f"{folder.path}: results.jsonl has a result of {key[0]}, {key[1]}: not of this run")
+        if (line.get("error") or {}).get("kind") not in RETRIED:
+            done.add(key)
+    return [job for key, job in jobs.items() if key not in done]
+
+
+def forget(folder: RunFolder, jobs: Sequence[Job]) -> None:
+    """Take earlier results of jobs that begin now out of `results.jsonl`; of a result that is there twice, the second.
+
+    Raises:
+        StoreError: `results.jsonl` is damaged or can't be written.
+    """
+    seen = {(job.variant.name, job.question.id) for job in jobs}
 
     def wanted(line: dict[str, Any]) -> bool:
         key = (line["variant"], line["id"])
-        if key[0] not in names or key[1] not in ids:
-            raise StoreError(f"{folder.path}: results.jsonl has a result of {key[0]}, {key[1]}: not of this run")
-        if key in done or (line.get("error") or {}).get("kind") in RETRIED:
-            return False
-        done.add(key)
-        return True
+        again = key in seen
+        seen.add(key)
+        return not again
 
-    if drop:
-        folder.results.keep(wanted)
-    else:
-        deque(filter(wanted, folder.results), maxlen=0)
-    pairs = [(variant, question) for question in questions for variant in variants]
-    jobs = [Job(variant, question, number) for number, (variant, question) in enumerate(pairs)]
-    return [job for job in jobs if (job.variant.name, job.question.id) not in done]
+    folder.results.keep(wanted)
 
 
 def in_flight() -> int:
