@@ -255,7 +255,7 @@ def _required(value: Any, name: str, hint: str) -> Any:
 
 
 def _refuse_with_resume(options: dict[str, Any]) -> None:
-    from hopgraph.evaluation.runner import MAY_DIFFER
+    from hopgraph.evaluation.identity import MAY_DIFFER
     from inference.errors import InputError
 
     if given := [name for name, value in options.items() if value not in (None, [])]:

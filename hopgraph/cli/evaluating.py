@@ -46,11 +46,11 @@ async def run(
     again: str,
 ) -> None:
     """Start a run, or go on with the same one in its folder, and do what is to be done."""
-    from hopgraph.evaluation import runner
+    from hopgraph.evaluation import identity, runner
     from hopgraph.evaluation.gold import not_in
 
-    found = await runner.check(variants, questions, dataset=about["dataset"], contexts=contexts)
-    runner.start(folder, variants, questions, found, about)
+    found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
+    identity.start(folder, variants, questions, found, about)
     if found["gold"] == "titles" and not contexts and any(question.gold_ids for question in questions):
         note("none of the questions' gold passages is in the index by its id: they are matched by title")
     if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
@@ -64,13 +64,13 @@ async def resume(
     folder: RunFolder, variants: list[Variant], questions: list[Question], about: dict[str, Any], *, again: str
 ) -> None:
     """Go on with a run. The endpoint is asked only if there is anything to do."""
-    from hopgraph.evaluation import runner
+    from hopgraph.evaluation import identity, runner
 
     with folder.locked():
         if todo := runner.unfinished(folder, variants, questions):
             contexts = about["identity"]["contexts"]
-            found = await runner.check(variants, questions, dataset=about["dataset"], contexts=contexts)
-            runner.start(folder, variants, questions, found, {})
+            found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
+            identity.start(folder, variants, questions, found, {})
             _say_what_differs(about)
             await _work(folder, todo, again=again)
 
@@ -110,7 +110,7 @@ def _say_calls_in_flight() -> None:
 def _say_what_differs(about: dict[str, Any]) -> None:
     """Of what may differ when a run goes on, as it was started with and as it is."""
     from hopgraph.evaluation.folder import differences
-    from hopgraph.evaluation.plan import surroundings, versions
+    from hopgraph.evaluation.identity import surroundings, versions
 
     if changed := differences(about.get("surroundings") or surroundings(), surroundings()):
         note(f"differs from when the run started, which is allowed: {'; '.join(changed)}")
