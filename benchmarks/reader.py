@@ -26,7 +26,7 @@ from spent import by_thread, listed
 from hopgraph import loop
 from hopgraph.evaluation.data import sample
 from hopgraph.evaluation.datasets import read_questions
-from hopgraph.reading import read_index
+from hopgraph.knowledge.reading import read_index
 from hopgraph.run import make_context
 from inference.settings import get_settings
 from nodes.compactrag.context import ReaderContext

@@ -10,8 +10,8 @@ from typer.core import TyperCommand, TyperOption
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.ask import AsJson, Cached, settings_of
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import AsJson, Cached, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

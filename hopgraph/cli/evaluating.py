@@ -100,7 +100,7 @@ async def judge(folder: RunFolder, *, again: str) -> None:
 
 def _say_calls_in_flight() -> None:
     """How many calls the run's endpoints were given at a time, at its end."""
-    from inference.endpoint import limiters
+    from inference.endpoints import limiters
 
     for limiter in limiters():
         how = "HOPGRAPH_LLM_CONCURRENCY" if limiter.adaptive is None else "auto"

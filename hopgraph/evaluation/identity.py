@@ -212,7 +212,7 @@ def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
 def _read_by_agents(index: str) -> bool:
     """Whether any passage was read by perfect agents instead of a model."""
     from stores.index import open_index
-    from stores.pairs import open_pairs
+    from stores.knowledge_base import open_pairs
 
     return any(is_simulated(reading.model) for reading in open_pairs(open_index(index)).readings())
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from hopgraph.evaluation.suites import SUITES
-from hopgraph.methods import context_class
-from hopgraph.run import make_context
+from hopgraph.methods import context_class, make_context
 from inference.errors import InputError
 from nodes.kit.context import Context
 from prompts.loader import MAX_BYTES, check_names, load_prompt

@@ -17,10 +17,11 @@ from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, prompt_hashes
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
 from hopgraph.results import Result
-from hopgraph.run import ask, failed, resume, thread_of
+from hopgraph.run import ask, resume, thread_of
+from hopgraph.threads import Thread, read_result
 from hopgraph.workers import run_workers
 from inference.drain import draining
-from inference.endpoint import calls_at_once
+from inference.endpoints import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.limiter import on_waiting, priority
 from inference.settings import get_settings
@@ -221,7 +222,7 @@ class _Runner:
             error = RunError(kind=problem.kind, message=problem.message, node="")
         except Exception as problem:  # a mistake of ours must not cost the other questions
             error = RunError(kind="internal", message=_describe(problem), node="")
-        return await failed(thread, context, self._saver, question.id, question.question, error)
+        return await read_result(Thread(thread, context, question.question, question.id), self._saver, error)
 
     def _score(self, job: Job, result: Result) -> Scored:
         from nodes.kit.passages import find, sentence_starts
