@@ -19,7 +19,7 @@ from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, prompt_hashes
 from hopgraph.evaluation.simulated import is_simulated
 from inference.errors import InputError
-from inference.settings import get_settings
+from inference.settings import Role, get_settings
 from stores.checkpoints import without_password
 
 __all__ = ["MAY_DIFFER", "check", "oracle_of", "start", "surroundings", "versions"]
@@ -239,12 +239,11 @@ async def _models(variants: Sequence[Variant]) -> dict[str, str]:
     settings = get_settings()
     models: dict[str, str] = {}
     for context in (variant.context for variant in variants):
-        roles = {"llm": context.model}
+        roles: dict[Role, str | None] = {"llm": context.model}
         if settings.generator_url or settings.generator_model or context.generator_model:
             roles["generator"] = context.generator_model
-        if getattr(context, "attribution", "") == "attrscore":
-            roles["attribution"] = None
+        roles |= dict.fromkeys(context.roles)
         for role, model in roles.items():
-            endpoint = await open_endpoint(model, role)  # type: ignore[arg-type]
+            endpoint = await open_endpoint(model, role)
             models[role] = await endpoint.check()
     return models
