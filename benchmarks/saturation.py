@@ -33,7 +33,7 @@ from sending import by_question, depths, recording, send_again, send_in_lock_ste
 from serving import ReplyTimes, cpu_seconds, forget, serving
 
 from hopgraph import loop
-from hopgraph.evaluation import plan, runner
+from hopgraph.evaluation import identity, plan, runner
 from hopgraph.evaluation.data import Question, sample
 from hopgraph.evaluation.datasets import read_questions
 from hopgraph.evaluation.folder import RunFolder
@@ -109,8 +109,8 @@ def evaluate(method: str, questions: Sequence[Question], dataset: str, values: d
         about: dict[str, Any] = {"dataset": dataset, "file": "", "limit": None, "seed": None, "set": {}}
 
         async def run() -> tuple[float, float]:
-            found = await runner.check(variants, questions, dataset=dataset, contexts=False)
-            runner.start(folder, variants, questions, found, about)
+            found = await identity.check(variants, questions, dataset=dataset, contexts=False)
+            identity.start(folder, variants, questions, found, about)
             todo = runner.unfinished(folder, variants, questions)
             started, cpu = time.perf_counter(), cpu_seconds()
             await runner.run_jobs(folder, todo)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +12,14 @@ from hopgraph import loop
 from hopgraph.cli import completion
 from hopgraph.cli.errors import print_json
 from hopgraph.cli.options import AsJson, Cached, settings_of
-from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hopgraph.evaluation.costs import Price
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.plan import Variant
-    from hopgraph.evaluation.runner import Job, Progress
-    from hopgraph.evaluation.scoring import Record
     from hopgraph.evaluation.summary import Summary
 
 __all__ = ["EvalCommand", "evaluate"]
@@ -106,7 +100,9 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Put questions to methods: EM, F1, recall and costs. What was finished is never lost; --resume goes on."""
+    from hopgraph.cli import evaluating
     from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.plan import restore
 
     prices = _price(price)
     if resume is not None:
@@ -116,23 +112,27 @@ def evaluate(
             | {"--contexts": contexts or None, "--perfect": perfect or None, "--wrong": wrong or None}
         )
         folder = RunFolder(resume)
-        with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
-            variants = loop.run(_resume(folder, again=_again(folder, judge)))
+        about, asked = folder.about(), folder.questions()
+        variants = restore(about)
+        again = _again(folder, judge)
+        with evaluating.agents(about, asked, _index_of(about)):
+            loop.run(evaluating.resume(folder, variants, asked, about, again=again))
     else:
-        chosen, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
-        _refuse_unused_index(contexts, chosen)
+        variants, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
+        _refuse_unused_index(contexts, variants)
         asked = _questions(questions, dataset, limit, seed)
         folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
         about |= {"suite": suite} if suite else {}
         about |= _simulated(perfect, wrong, seed)
-        with _agents(about, asked, None if contexts else index):
-            again = _again(folder, judge)
-            variants = loop.run(_run(folder, chosen, asked, about, contexts=contexts, again=again))
+        again = _again(folder, judge)
+        with evaluating.agents(about, asked, None if contexts else index):
+            loop.run(evaluating.run(folder, variants, asked, about, contexts=contexts, again=again))
+        about = folder.about()
     if judge:
-        with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
-            loop.run(_judge(folder))
-    summary = _summary(folder, variants, prices)
+        with evaluating.agents(about, asked, _index_of(about)):
+            loop.run(evaluating.judge(folder, again=again))
+    summary = _summary(folder, about, asked, variants, prices)
     if as_json:
         print_json(summary)
     else:
@@ -143,8 +143,8 @@ def evaluate(
     if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in spared):
         from nodes.kit.rendering import counted
 
-        _note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
-        _note(f"  {_again(folder, judge)} tries them again and nothing else")
+        evaluating.note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
+        evaluating.note(f"  {again} tries them again and nothing else")
         raise typer.Exit(3)
 
 
@@ -207,158 +207,28 @@ def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
     return {"simulation": Simulation(wrong, seed or 0).as_row()} if perfect else {}
 
 
-def _index_of(about: dict[str, Any]) -> str | None:
-    found = about["identity"]["index"]
-    return str(found["name"]) if found else None
-
-
-@contextmanager
-def _agents(about: dict[str, Any], questions: list[Question], index: str | None) -> Iterator[None]:
-    """Perfect agents in the place of a model where the run is a simulation; it is said, whatever it costs."""
-    from hopgraph.evaluation.simulated import Simulation
-    from hopgraph.simulation.playing import playing
-
-    simulation = Simulation.of(about)
-    if simulation is None:
-        yield
-        return
-    _note(f"{simulation}")
-    with playing(simulation, questions, index):
-        yield
-
-
 def _again(folder: RunFolder, judge: bool) -> str:
     """The command that goes on with a run."""
     return f"`hopgraph eval --resume {folder.path}{' --judge' if judge else ''}`"
 
 
-async def _run(
-    folder: RunFolder,
-    variants: list[Variant],
-    questions: list[Question],
-    about: dict[str, Any],
-    *,
-    contexts: bool,
-    again: str,
-) -> list[Variant]:
-    from hopgraph.evaluation import runner
-    from hopgraph.evaluation.gold import not_in
-
-    found = await runner.check(variants, questions, dataset=about["dataset"], contexts=contexts)
-    runner.start(folder, variants, questions, found, about)
-    if found["gold"] == "titles" and not contexts and any(question.gold_ids for question in questions):
-        _note("none of the questions' gold passages is in the index by its id: they are matched by title")
-    if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
-        names = ", ".join(repr(name) for name in lost[:3])
-        _note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
-    await _work(folder, variants, questions, again=again)
-    return variants
+def _index_of(about: dict[str, Any]) -> str | None:
+    found = about["identity"]["index"]
+    return str(found["name"]) if found else None
 
 
-async def _resume(folder: RunFolder, *, again: str) -> list[Variant]:
-    from hopgraph.evaluation import plan, runner
-
-    about = folder.about()
-    variants, questions = plan.restore(about), folder.questions()
-    with folder.locked():
-        todo = runner.unfinished(folder, variants, questions)
-    if todo:
-        found = await runner.check(
-            variants, questions, dataset=about["dataset"], contexts=about["identity"]["contexts"]
-        )
-        runner.start(folder, variants, questions, found, {})
-        _say_what_differs(about)
-    await _work(folder, variants, questions, again=again)
-    return variants
-
-
-async def _work(folder: RunFolder, variants: list[Variant], questions: list[Question], *, again: str) -> None:
-    from hopgraph.evaluation import runner
-
-    with folder.locked():
-        todo = runner.unfinished(folder, variants, questions, drop=True)
-        if not todo:
-            return
-        done = folder.records()
-        _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {again} goes on")
-        with stoppable(f"{again} goes on"), _progress(todo, done) as show:
-            await runner.run_jobs(folder, todo, show)
-        _say_calls_in_flight()
-
-
-def _say_calls_in_flight() -> None:
-    """How many calls the run's endpoints were given at a time, at its end."""
-    from inference.endpoints import limiters
-
-    for limiter in limiters():
-        how = "HOPGRAPH_LLM_CONCURRENCY" if limiter.adaptive is None else "auto"
-        _note(f"endpoint: {limiter.limit} calls in flight ({how})")
-
-
-async def _judge(folder: RunFolder) -> None:
-    from hopgraph.cli.progress import progress
-    from hopgraph.evaluation.judge import judge_answers
-
-    with folder.locked(), stoppable(f"{_again(folder, judge=True)} goes on"), progress() as shown:
-        await judge_answers(folder, lambda done, total: shown.tell("Judging", done, total))
-
-
-def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) -> Summary:
+def _summary(
+    folder: RunFolder, about: dict[str, Any], questions: list[Question], variants: list[Variant], price: Price | None
+) -> Summary:
     from hopgraph.evaluation.simulated import said_of
     from hopgraph.evaluation.summary import summarise
 
-    questions = {question.id: question for question in folder.questions()}
-    summary = summarise(folder.records(), questions, [variant.name for variant in variants], price)
-    about = folder.about()
-    summary["run"] = {"folder": str(folder.path), "id": about["run"], "questions": len(questions)}
+    by_id = {question.id: question for question in questions}
+    summary = summarise(folder.records(), by_id, [variant.name for variant in variants], price)
+    summary["run"] = {"folder": str(folder.path), "id": about["run"], "questions": len(by_id)}
     if said := said_of(about):
         summary["run"]["simulation"] = said
     return summary
-
-
-@contextmanager
-def _progress(todo: Sequence[Job], done: Sequence[Record]) -> Iterator[Progress]:
-    """Questions, rate, running EM, tokens and time left on stderr."""
-    from hopgraph.cli.progress import progress
-
-    total = len(todo) + len(done)
-    figures = _Figures([job.variant.name for job in todo])
-    for record in done:
-        figures.add(record)
-    with progress() as shown:
-        shown.tell("Evaluating", figures.count, total, figures.text())
-
-        def show(record: Record) -> None:
-            figures.add(record)
-            shown.tell("Evaluating", figures.count, total, figures.text())
-
-        yield show
-
-
-class _Figures:
-    """Figures while a run goes on, of all its results."""
-
-    def __init__(self, variants: Sequence[str]) -> None:
-        self.count = 0
-        self._failed = 0
-        self._tokens = 0.0
-        self._em: dict[str, list[float]] = {name: [] for name in variants}
-
-    def add(self, record: Record) -> None:
-        """Count a result."""
-        self.count += 1
-        self._failed += record["status"] == "failed"
-        self._tokens += record["cost"]["tokens"]
-        if "em" in record["metrics"]:
-            self._em.setdefault(record["variant"], []).append(record["metrics"]["em"])
-
-    def text(self) -> str:
-        """All in one line."""
-        scores = [f"{name} {100 * sum(values) / len(values):.1f}" for name, values in self._em.items() if values]
-        parts = [f"EM {', '.join(scores[:4])}"] if scores else []
-        parts += [f"{self._tokens:,.0f} tokens"] if self._tokens else []
-        parts += [f"{self._failed} failed"] if self._failed else []
-        return ", ".join(parts)
 
 
 def _price(text: str | None) -> Price | None:
@@ -385,7 +255,7 @@ def _required(value: Any, name: str, hint: str) -> Any:
 
 
 def _refuse_with_resume(options: dict[str, Any]) -> None:
-    from hopgraph.evaluation.runner import MAY_DIFFER
+    from hopgraph.evaluation.identity import MAY_DIFFER
     from inference.errors import InputError
 
     if given := [name for name, value in options.items() if value not in (None, [])]:
@@ -393,19 +263,3 @@ def _refuse_with_resume(options: dict[str, Any]) -> None:
             f"--resume: {given[0]} can't be given with it: results of one run are made in one way",
             hint=f"start another run for another way. {MAY_DIFFER}",
         )
-
-
-def _say_what_differs(about: dict[str, Any]) -> None:
-    """Of what may differ when a run goes on, as it was started with and as it is."""
-    from hopgraph.evaluation.folder import differences
-    from hopgraph.evaluation.plan import surroundings, versions
-
-    if changed := differences(about.get("surroundings") or surroundings(), surroundings()):
-        _note(f"differs from when the run started, which is allowed: {'; '.join(changed)}")
-    if about["versions"] != (now := versions()):
-        other = [name for name in now if about["versions"].get(name) != now[name]]
-        _note(f"other versions than when the run started: {', '.join(other)}")
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

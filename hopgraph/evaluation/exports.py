@@ -17,8 +17,6 @@ from stores.passages import Passage
 
 __all__ = ["EXPORTS", "export"]
 
-_METRICS = {name: metric.exported["flashrag"] for name, metric in METRICS.items() if "flashrag" in metric.exported}
-"""Ours and FlashRAG's names of the same metrics."""
 _DOCS = 5
 """Documents that HippoRAG's results have of a question."""
 
@@ -70,7 +68,7 @@ def _write(runs: Runs, kind: str, folder: Path) -> Iterable[Path]:
         if kind == "flashrag":
             scores = {
                 theirs: variant["metrics"][ours]["mean"]
-                for ours, theirs in _METRICS.items()
+                for ours, theirs in _names(kind).items()
                 if ours in variant["metrics"]
             }
             lines = [*(f"# {said}" for said in runs.simulations), *(f"{key}: {value}" for key, value in scores.items())]
@@ -98,7 +96,7 @@ def _rows(runs: Runs, row_of: Row) -> dict[str, list[dict[str, Any]]]:
 
 
 def _flashrag(line: Mapping[str, Any], question: Question, passages: Mapping[str, Passage]) -> dict[str, Any]:
-    scores = {theirs: line["metrics"][ours] for ours, theirs in _METRICS.items() if ours in line["metrics"]}
+    scores = {theirs: line["metrics"][ours] for ours, theirs in _names("flashrag").items() if ours in line["metrics"]}
     about = {"type": question.type, "hops": question.hops, "status": line["status"], "cost": line["cost"]}
     return {
         "id": question.id,
@@ -127,6 +125,11 @@ def _hipporag(line: Mapping[str, Any], question: Question, passages: Mapping[str
         "doc_scores": None,
         "gold_docs": gold or None,
     }
+
+
+def _names(kind: str) -> dict[str, str]:
+    """Our names of the metrics that a format has, and its own."""
+    return {name: metric.exported[kind] for name, metric in METRICS.items() if kind in metric.exported}
 
 
 def _text(passage: Passage) -> str:

@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence, Set
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import TypedDict
@@ -83,7 +84,7 @@ _SQUAD = "SQuAD (Rajpurkar et al. 2016)"
 
 @METRICS.register(
     "em",
-    of=lambda outcome: outcome.answer,
+    of=attrgetter("answer"),
     label="EM",
     source=_SQUAD,
     places={"answers": 1, "comparison": 1},
@@ -100,7 +101,7 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 
 @METRICS.register(
     "f1",
-    of=lambda outcome: outcome.answer,
+    of=attrgetter("answer"),
     label="F1",
     source=_SQUAD,
     places={"answers": 2, "comparison": 2},
@@ -126,7 +127,7 @@ def _f1(prediction: str, answer: str) -> float:
 
 @METRICS.register(
     "accuracy",
-    of=lambda outcome: outcome.answer,
+    of=attrgetter("answer"),
     label="acc",
     source="HANRAG, Sec. 6; Mallen et al. 2023",
     places={"answers": 3, "comparison": 3},
@@ -145,7 +146,7 @@ def _stands_in(answer: str, text: str) -> bool:
     return bool(wanted) and f" {wanted} " in f" {normalise(text)} "
 
 
-@METRICS.register("partial_match", of=lambda outcome: outcome.answer, source="PRISM, App. A.1 (PMA)")
+@METRICS.register("partial_match", of=attrgetter("answer"), source="PRISM, App. A.1 (PMA)")
 def partial_match(prediction: str, answers: Sequence[str]) -> float:
     """Answers that contain a right one or are contained in one.
 
@@ -156,7 +157,7 @@ def partial_match(prediction: str, answers: Sequence[str]) -> float:
 
 @METRICS.register(
     "entity_accuracy",
-    of=lambda outcome: outcome.entities,
+    of=attrgetter("entities"),
     label="entities",
     source="HANRAG, Sec. 6",
     places={"answers": 4, "comparison": 4},
@@ -192,38 +193,23 @@ _PRISM = "PRISM, Sec. 3.2"
 
 @METRICS.register(
     "passage_precision",
-    of=lambda outcome: outcome.evidence,
+    of=attrgetter("evidence"),
     label="kept P",
     source=_PRISM,
     places={"passages": 6},
-    searching=True,
 )
 def _passage_precision(found: Set[str], gold: Set[str]) -> float:
     """Of the passages that the answer rests on, the share that is gold."""
     return overlap(found, gold)["precision"]
 
 
-@METRICS.register(
-    "passage_recall",
-    of=lambda outcome: outcome.evidence,
-    label="kept R",
-    source=_PRISM,
-    places={"passages": 7},
-    searching=True,
-)
+@METRICS.register("passage_recall", of=attrgetter("evidence"), label="kept R", source=_PRISM, places={"passages": 7})
 def _passage_recall(found: Set[str], gold: Set[str]) -> float:
     """Of the gold passages, the share that the answer rests on."""
     return overlap(found, gold)["recall"]
 
 
-@METRICS.register(
-    "passage_f1",
-    of=lambda outcome: outcome.evidence,
-    label="kept F1",
-    source=_PRISM,
-    places={"passages": 8},
-    searching=True,
-)
+@METRICS.register("passage_f1", of=attrgetter("evidence"), label="kept F1", source=_PRISM, places={"passages": 8})
 def _passage_f1(found: Set[str], gold: Set[str]) -> float:
     """Harmonic mean of `kept P` and `kept R`."""
     return overlap(found, gold)["f1"]
@@ -231,11 +217,10 @@ def _passage_f1(found: Set[str], gold: Set[str]) -> float:
 
 @METRICS.register(
     "retrieved_recall",
-    of=lambda outcome: outcome.retrieved,
+    of=attrgetter("retrieved"),
     label="recall",
     source="PruneRAG, Sec. 4.2.2, Table 3",
     places={"answers": 6, "passages": 1, "comparison": 6},
-    searching=True,
 )
 def _retrieved_recall(found: Set[str], gold: Set[str]) -> float:
     """Share of the gold passages that any search of the run found."""
@@ -244,11 +229,10 @@ def _retrieved_recall(found: Set[str], gold: Set[str]) -> float:
 
 @METRICS.register(
     "all_gold_retrieved",
-    of=lambda outcome: outcome.retrieved,
+    of=attrgetter("retrieved"),
     label="all",
     source="PruneRAG, Sec. 4.2.2, Eq. 6",
     places={"passages": 2},
-    searching=True,
 )
 def all_retrieved(found: Collection[Unit], gold: Collection[Unit]) -> float:
     """Questions whose gold passages were all found.
@@ -266,13 +250,13 @@ def _has_facts(question: Question) -> bool:
 _FACTS = "PRISM, Table 2"
 
 
-@METRICS.register("fact_precision", of=lambda outcome: outcome.facts, source=_FACTS, expected=_has_facts)
+@METRICS.register("fact_precision", of=attrgetter("facts"), source=_FACTS, expected=_has_facts)
 def _fact_precision(found: Set[Fact], gold: Set[Fact]) -> float:
     """Of the evidence sentences, the share that is a supporting fact; for methods that name sentences."""
     return overlap(found, gold)["precision"]
 
 
-@METRICS.register("fact_recall", of=lambda outcome: outcome.facts, source=_FACTS, expected=_has_facts)
+@METRICS.register("fact_recall", of=attrgetter("facts"), source=_FACTS, expected=_has_facts)
 def _fact_recall(found: Set[Fact], gold: Set[Fact]) -> float:
     """Of the supporting facts, the share that is among the evidence sentences."""
     return overlap(found, gold)["recall"]
@@ -280,7 +264,7 @@ def _fact_recall(found: Set[Fact], gold: Set[Fact]) -> float:
 
 @METRICS.register(
     "fact_f1",
-    of=lambda outcome: outcome.facts,
+    of=attrgetter("facts"),
     label="fact F1",
     source=_FACTS,
     places={"answers": 7},

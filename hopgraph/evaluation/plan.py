@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, get_args
 
-from hopgraph.evaluation.data import Question, as_row
 from hopgraph.evaluation.suites import SUITES
 from hopgraph.methods import context_class, make_context
 from inference.errors import InputError
-from inference.settings import get_settings
 from nodes.kit.context import Context
 from prompts.loader import MAX_BYTES, check_names, load_prompt
-from stores.checkpoints import without_password
 
 __all__ = [
     "ORACLE",
     "Variant",
     "ablations",
-    "digest",
-    "identity",
     "overlays",
     "plain_variants",
     "restore",
     "suite",
-    "surroundings",
-    "versions",
 ]
 
 ORACLE = " (oracle)"
 """End of the name of a variant that is shown gold, wherever it stands."""
 REPAIR = "shared/repair"
-PACKAGES = ("hopgraph", "langgraph", "langchain-core", "chromadb", "bm25s", "numpy")
 
 
 @dataclass(frozen=True)
@@ -180,71 +168,6 @@ def restore(about: Mapping[str, Any]) -> list[Variant]:
     return [_variant(row["name"], row["method"], row["values"]) for row in about["variants"]]
 
 
-def identity(
-    variants: Sequence[Variant],
-    questions: Sequence[Question],
-    *,
-    dataset: str,
-    contexts: bool,
-    index: Mapping[str, str] | None,
-    models: Mapping[str, str],
-) -> dict[str, Any]:
-    """All that the results depend on: two runs may be mixed if and only if this is the same.
-
-    No secret is in it: of request fields that a person set it has a hash.
-
-    Args:
-        variants: What is run.
-        questions: What is asked.
-        dataset: Where it is from.
-        contexts: Whether the questions' own passages are handed over with them.
-        index: Name and hash of the index, if one is searched.
-        models: Names of the models at the endpoint, by what they do.
-
-    Raises:
-        InputError: A prompt or the file of exemplars can't be read.
-    """
-    settings = get_settings()
-    exemplars = settings.exemplars
-    try:
-        own_exemplars = digest(exemplars.read_bytes()) if exemplars else None
-    except OSError as error:
-        raise InputError(f"HOPGRAPH_EXEMPLARS: {exemplars}: {error.strerror}") from None
-    return {
-        "dataset": dataset,
-        "questions": {"count": len(questions), "hash": digest([as_row(question) for question in questions])},
-        "contexts": contexts,
-        "index": dict(index) if index else None,
-        "models": dict(models),
-        "HOPGRAPH_LLM_EXTRA": digest(settings.llm_extra) if settings.llm_extra else None,
-        "HOPGRAPH_LLM_CONTEXT": settings.llm_context,
-        "HOPGRAPH_EXEMPLARS": own_exemplars,
-        "HOPGRAPH_EXTRACTOR": str(settings.extractor) if settings.extractor else None,
-        "HOPGRAPH_REWRITER": str(settings.rewriter) if settings.rewriter else None,
-        "variants": {
-            variant.name: {
-                "method": variant.method,
-                "settings": variant.context.model_dump(mode="json"),
-                "prompts": prompt_hashes(variant.context),
-            }
-            for variant in variants
-        },
-    }
-
-
-def surroundings() -> dict[str, Any]:
-    """Where and how the model is asked. It may differ when a run goes on: results do not depend on it.
-
-    Keys are left out, and so is what a URL has of a password.
-    """
-    settings = get_settings()
-    urls = ("llm_url", "generator_url", "attribution_url", "judge_url")
-    others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
-    found = {name: without_password(getattr(settings, name) or "") or None for name in urls}
-    found |= {name: getattr(settings, name) for name in others}
-    return {f"HOPGRAPH_{name.upper()}": value for name, value in found.items()}
-
-
 def prompt_hashes(context: Context) -> dict[str, str]:
     """Hash of every prompt that a method may use with these settings, by name.
 
@@ -254,20 +177,3 @@ def prompt_hashes(context: Context) -> dict[str, str]:
     overrides = {name: (text, field) for field, name in context.prompts().items() if (text := getattr(context, field))}
     names = sorted({*context.prompts().values(), REPAIR})
     return {name: load_prompt(name, *overrides.get(name, ())).hash for name in names}
-
-
-def versions() -> dict[str, str]:
-    """Versions of what the results were made with."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def digest(value: Any) -> str:
-    """Sixteen hex digits of the SHA-256 of bytes, or of a value as JSON."""
-    raw = value if isinstance(value, bytes) else json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
-    return hashlib.sha256(raw).hexdigest()[:16]

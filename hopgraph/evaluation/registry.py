@@ -35,12 +35,15 @@ class Metric(Generic[Subject]):
     """The tables that list it, and the order of its column in each."""
     optional: bool = False
     """Whether the column is left out if no variant has a value; of a cost, if all are 0."""
-    searching: bool = False
-    """Whether it is meaningless for a variant that never searches."""
     expected: Callable[[Any], bool] = lambda question: False
     """Questions that count as 0 where a result has no value, in a variant of which any result has one."""
     exported: Mapping[str, str] = field(default_factory=dict)
     """Its name in the formats of other harnesses, by format."""
+
+    @property
+    def searching(self) -> bool:
+        """Whether it is of the passages: a variant that never searches has no such value."""
+        return "passages" in self.places
 
     @property
     def scale(self) -> float:

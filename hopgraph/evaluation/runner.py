@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.evaluation.data import Question
-from hopgraph.evaluation.folder import RunFolder, differences
-from hopgraph.evaluation.gold import as_known, gold_of, known_by
+from hopgraph.evaluation.folder import RunFolder
+from hopgraph.evaluation.gold import as_known, gold_of
+from hopgraph.evaluation.identity import oracle_of
 from hopgraph.evaluation.oracle import Oracle
-from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, surroundings, versions
+from hopgraph.evaluation.plan import Variant, prompt_hashes
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
-from hopgraph.evaluation.simulated import is_simulated
 from hopgraph.results import Result
 from hopgraph.run import ask, resume, thread_of
 from hopgraph.threads import Thread, read_result
@@ -33,12 +31,10 @@ from nodes.kit.state import RunError
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["MAY_DIFFER", "RETRIED", "Job", "Progress", "check", "run_jobs", "start", "unfinished"]
+__all__ = ["RETRIED", "Job", "Progress", "forget", "run_jobs", "unfinished"]
 
 RETRIED = frozenset({"endpoint", "deadline", "internal", "input"})
 """Kinds of failures that are not the model's: going on with a run tries these questions again."""
-MAY_DIFFER = "What may differ: the endpoint's URL and key, its concurrency, time-outs and patience, --price, --judge"
-"""When a run goes on: no result depends on it."""
 PATIENCE = 20
 """Questions in a row that the endpoint fails before the run stops: it is gone, and nothing is lost by waiting."""
 
@@ -57,178 +53,39 @@ Progress = Callable[[Record], None]
 """Called with each result as it ends."""
 
 
-async def check(
-    variants: Sequence[Variant], questions: Sequence[Question], *, dataset: str, contexts: bool
-) -> dict[str, Any]:
-    """See that everything a run needs is there, before anything is spent; says what its results will depend on.
-
-    Raises:
-        InputError: A prompt or a setting is wrong, or `contexts` is wanted of questions that have none.
-        StoreError: The index is missing.
-        EndpointError: The endpoint can't be used.
-    """
-    if get_settings().otel == "on":
-        from hopgraph.telemetry import tracer
-
-        tracer()
-    for variant in variants:
-        await asyncio.to_thread(variant.context.check)
-    if contexts and (bare := next((question for question in questions if not question.contexts), None)):
-        raise InputError(f"--contexts: question {bare.id} has no passages of its own")
-    indexes = [] if contexts else await asyncio.to_thread(_indexes, variants)
-    gold = await asyncio.to_thread(known_by, questions, indexes, contexts=contexts)
-    models = await _models(variants)
-    found = await asyncio.to_thread(
-        lambda: identity(
-            variants,
-            questions,
-            dataset=dataset,
-            contexts=contexts,
-            index=indexes[0] if indexes else None,
-            models=models,
-        )
-    )
-    bases = await asyncio.to_thread(_knowledge_bases, variants)
-    found |= {"gold": gold, "knowledge_base": bases[0] if bases else None}
-    found |= {"other_indexes": indexes[1:], "other_knowledge_bases": bases[1:]} if indexes[1:] else {}
-    await asyncio.to_thread(_check_oracle, variants, questions, found)
-    return found
-
-
-def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
-    """The indexes that are searched, nearly always one."""
-    from nodes.kit.passages import index_ref
-
-    names = dict.fromkeys(variant.context.index for variant in variants if variant.context.searches)
-    return [dict(index_ref(name)) for name in names]  # type: ignore[arg-type]
-
-
-def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
-    """Which knowledge bases are searched, and how far each was read, if a method needs one."""
-    from nodes.compactrag.pairs import pairs_ref
-    from nodes.kit.passages import index_ref
-
-    names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)
-    found: list[dict[str, Any]] = []
-    for ref in (index_ref(name) for name in names):
-        # Which is said of simulated ones only: what a model has read is as it always was.
-        found.append({**pairs_ref(ref), **({"simulated": True} if _read_by_agents(ref["name"]) else {})})
-    return found
-
-
-def _read_by_agents(index: str) -> bool:
-    """Whether any passage was read by perfect agents instead of a model."""
-    from stores.index import open_index
-    from stores.knowledge_base import open_pairs
-
-    return any(is_simulated(reading.model) for reading in open_pairs(open_index(index)).readings())
-
-
-def _oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> Oracle:
-    index = None if identity["contexts"] else (identity["index"] or {}).get("name")
-    return Oracle([v.context for v in variants], questions, index=index, gold=identity["gold"])
-
-
-def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> None:
-    """Whether there is gold for all that is to be shown some."""
-    seeing = [variant for variant in variants if variant.context.oracle]
-    oracle = _oracle(seeing, questions, identity)
-    for variant in seeing:
-        for question in questions:
-            oracle.shown(variant.context, question)
-
-
-async def _models(variants: Sequence[Variant]) -> dict[str, str]:
-    """The models that will be asked, by what for; each endpoint is asked whether it is there."""
-    from nodes.kit.model import open_endpoint
-
-    settings = get_settings()
-    models: dict[str, str] = {}
-    for context in (variant.context for variant in variants):
-        roles = {"llm": context.model}
-        if settings.generator_url or settings.generator_model or context.generator_model:
-            roles["generator"] = context.generator_model
-        if getattr(context, "attribution", "") == "attrscore":
-            roles["attribution"] = None
-        for role, model in roles.items():
-            endpoint = await open_endpoint(model, role)  # type: ignore[arg-type]
-            models[role] = await endpoint.check()
-    return models
-
-
-def start(
-    folder: RunFolder,
-    variants: Sequence[Variant],
-    questions: Sequence[Question],
-    found: Mapping[str, Any],
-    about: Mapping[str, Any],
-) -> None:
-    """Start a run in its folder, or see that the one that is there is the same.
-
-    Args:
-        folder: The run's folder.
-        variants: What is run.
-        questions: What is asked.
-        found: What `check` returned.
-        about: What else `run.json` shall say.
-
-    Raises:
-        InputError: The folder holds another run, or something else; the message says what differs.
-    """
-    if folder.started:
-        known = folder.about()
-        if changed := differences(known["identity"], found):
-            more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
-            raise InputError(
-                f"{folder.path} holds a run that differs: {'; '.join(changed[:5])}{more}",
-                hint="results of two runs are not mixed: put it back as it was, or start another run with another "
-                f"--out. {MAY_DIFFER}",
-            )
-        return
-    rows = [
-        {"name": v.name, "method": v.method, "values": dict(v.values)}
-        | ({"oracle": v.context.oracle} if v.context.oracle else {})
-        for v in variants
-    ]
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    text = {"run": str(uuid.uuid4()), "created": created, **about, "variants": rows}
-    folder.create({**text, "versions": versions(), "surroundings": surroundings(), "identity": found}, list(questions))
-
-
-def unfinished(
-    folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question], *, drop: bool = False
-) -> list[Job]:
+def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question]) -> list[Job]:
     """What is still to be done, question by question; failures that were not the question's are done again.
-
-    Args:
-        folder: The run's folder.
-        variants: What is run.
-        questions: What is asked.
-        drop: Take the results of what is done again out of `results.jsonl`, since it begins now.
 
     Raises:
         StoreError: `results.jsonl` is damaged, or has results of another run.
     """
-    names = {variant.name for variant in variants}
-    ids = {question.id for question in questions}
+    pairs = [(variant, question) for question in questions for variant in variants]
+    jobs = {(v.name, q.id): Job(v, q, number) for number, (v, q) in enumerate(pairs)}
     done: set[tuple[str, str]] = set()
+    for line in folder.results:
+        key = (line["variant"], line["id"])
+        if key not in jobs:
+            raise StoreError(f"{folder.path}: results.jsonl has a result of {key[0]}, {key[1]}: not of this run")
+        if (line.get("error") or {}).get("kind") not in RETRIED:
+            done.add(key)
+    return [job for key, job in jobs.items() if key not in done]
+
+
+def forget(folder: RunFolder, jobs: Sequence[Job]) -> None:
+    """Take earlier results of jobs that begin now out of `results.jsonl`; of a result that is there twice, the second.
+
+    Raises:
+        StoreError: `results.jsonl` is damaged or can't be written.
+    """
+    seen = {(job.variant.name, job.question.id) for job in jobs}
 
     def wanted(line: dict[str, Any]) -> bool:
         key = (line["variant"], line["id"])
-        if key[0] not in names or key[1] not in ids:
-            raise StoreError(f"{folder.path}: results.jsonl has a result of {key[0]}, {key[1]}: not of this run")
-        if key in done or (line.get("error") or {}).get("kind") in RETRIED:
-            return False
-        done.add(key)
-        return True
+        again = key in seen
+        seen.add(key)
+        return not again
 
-    if drop:
-        folder.results.keep(wanted)
-    else:
-        deque(filter(wanted, folder.results), maxlen=0)
-    pairs = [(variant, question) for question in questions for variant in variants]
-    jobs = [Job(variant, question, number) for number, (variant, question) in enumerate(pairs)]
-    return [job for job in jobs if (job.variant.name, job.question.id) not in done]
+    folder.results.keep(wanted)
 
 
 def in_flight() -> int:
@@ -260,7 +117,7 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
         with folder.results.appending() as append:
             asked = list({job.question.id: job.question for job in queue}.values())
             variants = list({job.variant.name: job.variant for job in queue}.values())
-            oracle = await asyncio.to_thread(_oracle, variants, asked, about["identity"])
+            oracle = await asyncio.to_thread(oracle_of, variants, asked, about["identity"])
             if not about["identity"]["contexts"]:
                 await asyncio.to_thread(_warm_up, variants)
             runner = _Runner(about, oracle, saver, append, on_result)

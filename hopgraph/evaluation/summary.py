@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, cast
 
@@ -17,8 +17,8 @@ from hopgraph.evaluation.statistics import Comparison, Estimate, compare, estima
 
 __all__ = ["ALL_METRICS", "Group", "Pair", "Summary", "VariantSummary", "summarise"]
 
-ALL_METRICS: Mapping[str, Metric[Any]] = {**METRICS, **COSTS, **TOTALS}
-"""Every registered metric, by name."""
+ALL_METRICS: Mapping[str, Metric[Any]] = ChainMap[str, Metric[Any]](TOTALS, COSTS, METRICS)
+"""Every registered metric, by name: metrics, costs, totals."""
 
 
 class Group(TypedDict):

@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from inference.errors import InputError
+from inference.settings import Role
 from prompts.loader import is_same_text, prompt_text
 
 __all__ = ["Context", "Retriever", "prompt_field", "review_field"]
@@ -151,6 +152,11 @@ class Context(BaseModel):
     def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
         """What of the gold these settings have to be shown; "": nothing, as a method should be."""
         return ""
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Models that these settings ask beside the one that answers."""
+        return ()
 
     def check(self) -> None:
         """Whether what these settings name is there. A run begins with it.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from inference.errors import InputError
-from inference.settings import get_settings
+from inference.settings import Role, get_settings
 from nodes.kit.context import Context, prompt_field, review_field
 
 __all__ = ["ParContext"]
@@ -86,6 +86,11 @@ class ParContext(Context):
     prompt_attrscore: str | None = prompt_field("parrag/attrscore", "attribution_judge")
     prompt_refiner: str | None = prompt_field("parrag/refiner", "refiner")
     prompt_answer: str | None = prompt_field("parrag/answer", "generator")
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """A scorer of its own says what passages bear out, if it is asked for."""
+        return ("attribution",) if self.attribution == "attrscore" else ()
 
     def check(self) -> None:
         """A scorer that is asked for has to be named."""

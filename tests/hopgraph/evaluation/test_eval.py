@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from hopgraph.evaluation import runner
+from hopgraph.evaluation.folder import RunFolder
 from hopgraph.evaluation.plan import prompt_hashes
 from hopgraph.run import make_context
 from inference.endpoint import Endpoint
-from inference.errors import InputError
+from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from nodes.kit.search import search_threads
 from prompts.loader import FOLDER
@@ -629,6 +630,28 @@ def test_two_processes_do_not_write_to_one_run(model, questions, hopgraph, tmp_p
         assert "another `hopgraph eval` is working on it" in err
     finally:
         process.communicate(timeout=60)
+
+
+def test_going_on_holds_the_run_while_the_endpoint_is_checked(model, questions, hopgraph, tmp_path, monkeypatch):
+    model(play)
+    words = ("-m", "prism", "-q", questions([row(1), row(2)]), "--contexts", "--out", tmp_path / "run")
+    assert hopgraph("eval", *words)[0] == 0
+    lines = (tmp_path / "run" / "results.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "run" / "results.jsonl").write_text(lines[0])
+    real, held = Endpoint.check, []
+
+    async def checking(self):
+        try:
+            with RunFolder(tmp_path / "run").locked():
+                held.append(False)
+        except StoreError:
+            held.append(True)
+        return await real(self)
+
+    monkeypatch.setattr(Endpoint, "check", checking)
+    assert hopgraph("eval", "--resume", tmp_path / "run")[0] == 0
+    assert held == [True]
+    assert len(results(tmp_path / "run")) == 2
 
 
 def test_what_was_begun_is_ended_before_more_is_begun(evaluate, model, questions, tmp_path, monkeypatch):

@@ -1,0 +1,169 @@
+"""What `hopgraph eval` does once its options are read: run, go on, judge; progress and notes on stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hopgraph.cli.stopping import stoppable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hopgraph.evaluation.data import Question
+    from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.plan import Variant
+    from hopgraph.evaluation.runner import Job, Progress
+    from hopgraph.evaluation.scoring import Record
+
+__all__ = ["agents", "judge", "note", "resume", "run"]
+
+
+@contextmanager
+def agents(about: dict[str, Any], questions: list[Question], index: str | None) -> Iterator[None]:
+    """Perfect agents in the place of a model where the run is a simulation; it is said, whatever it costs."""
+    from hopgraph.evaluation.simulated import Simulation
+    from hopgraph.simulation.playing import playing
+
+    simulation = Simulation.of(about)
+    if simulation is None:
+        yield
+        return
+    note(f"{simulation}")
+    with playing(simulation, questions, index):
+        yield
+
+
+async def run(
+    folder: RunFolder,
+    variants: list[Variant],
+    questions: list[Question],
+    about: dict[str, Any],
+    *,
+    contexts: bool,
+    again: str,
+) -> None:
+    """Start a run, or go on with the same one in its folder, and do what is to be done."""
+    from hopgraph.evaluation import identity, runner
+    from hopgraph.evaluation.gold import not_in
+
+    found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
+    identity.start(folder, variants, questions, found, about)
+    if found["gold"] == "titles" and not contexts and any(question.gold_ids for question in questions):
+        note("none of the questions' gold passages is in the index by its id: they are matched by title")
+    if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
+        names = ", ".join(repr(name) for name in lost[:3])
+        note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
+    with folder.locked():
+        await _work(folder, runner.unfinished(folder, variants, questions), again=again)
+
+
+async def resume(
+    folder: RunFolder, variants: list[Variant], questions: list[Question], about: dict[str, Any], *, again: str
+) -> None:
+    """Go on with a run. The endpoint is asked only if there is anything to do."""
+    from hopgraph.evaluation import identity, runner
+
+    with folder.locked():
+        if todo := runner.unfinished(folder, variants, questions):
+            contexts = about["identity"]["contexts"]
+            found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
+            identity.start(folder, variants, questions, found, {})
+            _say_what_differs(about)
+            await _work(folder, todo, again=again)
+
+
+async def _work(folder: RunFolder, todo: list[Job], *, again: str) -> None:
+    """Do the jobs; the folder is locked."""
+    from hopgraph.evaluation import runner
+
+    if not todo:
+        return
+    runner.forget(folder, todo)
+    done = folder.records()
+    note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {again} goes on")
+    with stoppable(f"{again} goes on"), _progress(todo, done) as show:
+        await runner.run_jobs(folder, todo, show)
+    _say_calls_in_flight()
+
+
+async def judge(folder: RunFolder, *, again: str) -> None:
+    """Have the answers judged that are not."""
+    from hopgraph.cli.progress import progress
+    from hopgraph.evaluation.judge import judge_answers
+
+    with folder.locked(), stoppable(f"{again} goes on"), progress() as shown:
+        await judge_answers(folder, lambda done, total: shown.tell("Judging", done, total))
+
+
+def _say_calls_in_flight() -> None:
+    """How many calls the run's endpoints were given at a time, at its end."""
+    from inference.endpoints import limiters
+
+    for limiter in limiters():
+        how = "HOPGRAPH_LLM_CONCURRENCY" if limiter.adaptive is None else "auto"
+        note(f"endpoint: {limiter.limit} calls in flight ({how})")
+
+
+def _say_what_differs(about: dict[str, Any]) -> None:
+    """Of what may differ when a run goes on, as it was started with and as it is."""
+    from hopgraph.evaluation.folder import differences
+    from hopgraph.evaluation.identity import surroundings, versions
+
+    if changed := differences(about.get("surroundings") or surroundings(), surroundings()):
+        note(f"differs from when the run started, which is allowed: {'; '.join(changed)}")
+    if about["versions"] != (now := versions()):
+        other = [name for name in now if about["versions"].get(name) != now[name]]
+        note(f"other versions than when the run started: {', '.join(other)}")
+
+
+@contextmanager
+def _progress(todo: Sequence[Job], done: Sequence[Record]) -> Iterator[Progress]:
+    """Questions, rate, running EM, tokens and time left on stderr."""
+    from hopgraph.cli.progress import progress
+
+    total = len(todo) + len(done)
+    figures = _Figures([job.variant.name for job in todo])
+    for record in done:
+        figures.add(record)
+    with progress() as shown:
+        shown.tell("Evaluating", figures.count, total, figures.text())
+
+        def show(record: Record) -> None:
+            figures.add(record)
+            shown.tell("Evaluating", figures.count, total, figures.text())
+
+        yield show
+
+
+class _Figures:
+    """Figures while a run goes on, of all its results."""
+
+    def __init__(self, variants: Sequence[str]) -> None:
+        self.count = 0
+        self._failed = 0
+        self._tokens = 0.0
+        self._em: dict[str, list[float]] = {name: [] for name in variants}
+
+    def add(self, record: Record) -> None:
+        """Count a result."""
+        self.count += 1
+        self._failed += record["status"] == "failed"
+        self._tokens += record["cost"]["tokens"]
+        if "em" in record["metrics"]:
+            self._em.setdefault(record["variant"], []).append(record["metrics"]["em"])
+
+    def text(self) -> str:
+        """All in one line."""
+        scores = [f"{name} {100 * sum(values) / len(values):.1f}" for name, values in self._em.items() if values]
+        parts = [f"EM {', '.join(scores[:4])}"] if scores else []
+        parts += [f"{self._tokens:,.0f} tokens"] if self._tokens else []
+        parts += [f"{self._failed} failed"] if self._failed else []
+        return ", ".join(parts)
+
+
+def note(text: str) -> None:
+    """Print a line on stderr."""
+    print(text, file=sys.stderr, flush=True)

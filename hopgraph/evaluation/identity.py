@@ -1,0 +1,249 @@
+"""What a run's results depend on: it is checked before a run, kept in `run.json`, and compared when the run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import platform
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+from hopgraph.evaluation.data import Question, as_row
+from hopgraph.evaluation.folder import RunFolder, differences
+from hopgraph.evaluation.gold import known_by
+from hopgraph.evaluation.oracle import Oracle
+from hopgraph.evaluation.plan import Variant, prompt_hashes
+from hopgraph.evaluation.simulated import is_simulated
+from inference.errors import InputError
+from inference.settings import Role, get_settings
+from stores.checkpoints import without_password
+
+__all__ = ["MAY_DIFFER", "check", "oracle_of", "start", "surroundings", "versions"]
+
+PACKAGES = ("hopgraph", "langgraph", "langchain-core", "chromadb", "bm25s", "numpy")
+MAY_DIFFER = "What may differ: the endpoint's URL and key, its concurrency, time-outs and patience, --price, --judge"
+"""When a run goes on: no result depends on it."""
+
+
+async def check(
+    variants: Sequence[Variant], questions: Sequence[Question], *, dataset: str, contexts: bool
+) -> dict[str, Any]:
+    """See that everything a run needs is there, before anything is spent; says what its results will depend on.
+
+    Raises:
+        InputError: A prompt or a setting is wrong, or `contexts` is wanted of questions that have none.
+        StoreError: The index is missing.
+        EndpointError: The endpoint can't be used.
+    """
+    if get_settings().otel == "on":
+        from hopgraph.telemetry import tracer
+
+        tracer()
+    for variant in variants:
+        await asyncio.to_thread(variant.context.check)
+    if contexts and (bare := next((question for question in questions if not question.contexts), None)):
+        raise InputError(f"--contexts: question {bare.id} has no passages of its own")
+    indexes = [] if contexts else await asyncio.to_thread(_indexes, variants)
+    gold = await asyncio.to_thread(known_by, questions, indexes, contexts=contexts)
+    models = await _models(variants)
+    found = await asyncio.to_thread(
+        lambda: _identity(
+            variants,
+            questions,
+            dataset=dataset,
+            contexts=contexts,
+            index=indexes[0] if indexes else None,
+            models=models,
+        )
+    )
+    bases = await asyncio.to_thread(_knowledge_bases, variants)
+    found |= {"gold": gold, "knowledge_base": bases[0] if bases else None}
+    found |= {"other_indexes": indexes[1:], "other_knowledge_bases": bases[1:]} if indexes[1:] else {}
+    await asyncio.to_thread(_check_oracle, variants, questions, found)
+    return found
+
+
+def start(
+    folder: RunFolder,
+    variants: Sequence[Variant],
+    questions: Sequence[Question],
+    found: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> None:
+    """Start a run in its folder, or see that the one that is there is the same.
+
+    Args:
+        folder: The run's folder.
+        variants: What is run.
+        questions: What is asked.
+        found: What `check` returned.
+        about: What else `run.json` shall say.
+
+    Raises:
+        InputError: The folder holds another run, or something else; the message says what differs.
+    """
+    if folder.started:
+        known = folder.about()
+        if changed := differences(known["identity"], found):
+            more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
+            raise InputError(
+                f"{folder.path} holds a run that differs: {'; '.join(changed[:5])}{more}",
+                hint="results of two runs are not mixed: put it back as it was, or start another run with another "
+                f"--out. {MAY_DIFFER}",
+            )
+        return
+    rows = [
+        {"name": v.name, "method": v.method, "values": dict(v.values)}
+        | ({"oracle": v.context.oracle} if v.context.oracle else {})
+        for v in variants
+    ]
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    text = {"run": str(uuid.uuid4()), "created": created, **about, "variants": rows}
+    folder.create({**text, "versions": versions(), "surroundings": surroundings(), "identity": found}, list(questions))
+
+
+def _identity(
+    variants: Sequence[Variant],
+    questions: Sequence[Question],
+    *,
+    dataset: str,
+    contexts: bool,
+    index: Mapping[str, str] | None,
+    models: Mapping[str, str],
+) -> dict[str, Any]:
+    """All that the results depend on: two runs may be mixed if and only if this is the same.
+
+    No secret is in it: of request fields that a person set it has a hash.
+
+    Args:
+        variants: What is run.
+        questions: What is asked.
+        dataset: Where it is from.
+        contexts: Whether the questions' own passages are handed over with them.
+        index: Name and hash of the index, if one is searched.
+        models: Names of the models at the endpoint, by what they do.
+
+    Raises:
+        InputError: A prompt or the file of exemplars can't be read.
+    """
+    settings = get_settings()
+    exemplars = settings.exemplars
+    try:
+        own_exemplars = _digest(exemplars.read_bytes()) if exemplars else None
+    except OSError as error:
+        raise InputError(f"HOPGRAPH_EXEMPLARS: {exemplars}: {error.strerror}") from None
+    return {
+        "dataset": dataset,
+        "questions": {"count": len(questions), "hash": _digest([as_row(question) for question in questions])},
+        "contexts": contexts,
+        "index": dict(index) if index else None,
+        "models": dict(models),
+        "HOPGRAPH_LLM_EXTRA": _digest(settings.llm_extra) if settings.llm_extra else None,
+        "HOPGRAPH_LLM_CONTEXT": settings.llm_context,
+        "HOPGRAPH_EXEMPLARS": own_exemplars,
+        "HOPGRAPH_EXTRACTOR": str(settings.extractor) if settings.extractor else None,
+        "HOPGRAPH_REWRITER": str(settings.rewriter) if settings.rewriter else None,
+        "variants": {
+            variant.name: {
+                "method": variant.method,
+                "settings": variant.context.model_dump(mode="json"),
+                "prompts": prompt_hashes(variant.context),
+            }
+            for variant in variants
+        },
+    }
+
+
+def surroundings() -> dict[str, Any]:
+    """Where and how the model is asked. It may differ when a run goes on: results do not depend on it.
+
+    Keys are left out, and so is what a URL has of a password.
+    """
+    settings = get_settings()
+    urls = ("llm_url", "generator_url", "attribution_url", "judge_url")
+    others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
+    found = {name: without_password(getattr(settings, name) or "") or None for name in urls}
+    found |= {name: getattr(settings, name) for name in others}
+    return {f"HOPGRAPH_{name.upper()}": value for name, value in found.items()}
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the results were made with."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _digest(value: Any) -> str:
+    """Sixteen hex digits of the SHA-256 of bytes, or of a value as JSON."""
+    raw = value if isinstance(value, bytes) else json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
+    """The indexes that are searched, nearly always one."""
+    from nodes.kit.passages import index_ref
+
+    names = dict.fromkeys(variant.context.index for variant in variants if variant.context.searches)
+    return [dict(index_ref(name)) for name in names]  # type: ignore[arg-type]
+
+
+def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """Which knowledge bases are searched, and how far each was read, if a method needs one."""
+    from nodes.compactrag.pairs import pairs_ref
+    from nodes.kit.passages import index_ref
+
+    names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)
+    found: list[dict[str, Any]] = []
+    for ref in (index_ref(name) for name in names):
+        # Which is said of simulated ones only: what a model has read is as it always was.
+        found.append({**pairs_ref(ref), **({"simulated": True} if _read_by_agents(ref["name"]) else {})})
+    return found
+
+
+def _read_by_agents(index: str) -> bool:
+    """Whether any passage was read by perfect agents instead of a model."""
+    from stores.index import open_index
+    from stores.knowledge_base import open_pairs
+
+    return any(is_simulated(reading.model) for reading in open_pairs(open_index(index)).readings())
+
+
+def oracle_of(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> Oracle:
+    """What the variants are to be shown of the gold."""
+    index = None if identity["contexts"] else (identity["index"] or {}).get("name")
+    return Oracle([v.context for v in variants], questions, index=index, gold=identity["gold"])
+
+
+def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> None:
+    """Whether there is gold for all that is to be shown some."""
+    seeing = [variant for variant in variants if variant.context.oracle]
+    oracle = oracle_of(seeing, questions, identity)
+    for variant in seeing:
+        for question in questions:
+            oracle.shown(variant.context, question)
+
+
+async def _models(variants: Sequence[Variant]) -> dict[str, str]:
+    """The models that will be asked, by what for; each endpoint is asked whether it is there."""
+    from nodes.kit.model import open_endpoint
+
+    settings = get_settings()
+    models: dict[str, str] = {}
+    for context in (variant.context for variant in variants):
+        roles: dict[Role, str | None] = {"llm": context.model}
+        if settings.generator_url or settings.generator_model or context.generator_model:
+            roles["generator"] = context.generator_model
+        roles |= dict.fromkeys(context.roles)
+        for role, model in roles.items():
+            endpoint = await open_endpoint(model, role)
+            models[role] = await endpoint.check()
+    return models
