@@ -568,7 +568,7 @@ def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str 
 
     All models of a server share its concurrency limit. Call it with a running loop. Without a URL in HOPGRAPH_LLM_URL
     or in the role's own variable the embedded model's server is used; unless its URL is given, it is located or started
-    here, which blocks the loop: nodes use `nodes.model.open_endpoint`.
+    here, which blocks the loop: nodes use `nodes.kit.model.open_endpoint`.
 
     Args:
         model: Model name; None for the one that the settings name.
