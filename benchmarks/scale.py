@@ -30,7 +30,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from inference.embeddings import Vectors, get_encoder, unit
+from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Vectors, unit
 from inference.errors import InputError
 from inference.settings import get_settings
 from stores.build import build_index

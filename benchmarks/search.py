@@ -23,7 +23,7 @@ import numpy as np
 import typer
 from scale import K, ensemble
 
-from inference.embeddings import get_encoder
+from inference.encoders.configured import get_encoder
 from stores.build import build_index
 from stores.index import open_index
 from stores.manifest import index_folder

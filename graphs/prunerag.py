@@ -9,14 +9,17 @@ from graphs.about import About
 from nodes.intake import intake
 from nodes.kit.routing import with_context
 from nodes.kit.state import QuestionInput
-from nodes.prunerag.backtracer import aggregator, backtracer, conclude, next_to_resolve, summarizer
-from nodes.prunerag.brancher import brancher, extractor
+from nodes.prunerag.aggregator import aggregator
+from nodes.prunerag.backtracer import backtracer, conclude, next_to_resolve
+from nodes.prunerag.brancher import brancher
 from nodes.prunerag.confidence_gate import confidence_gate, human_gate, judged
 from nodes.prunerag.context import PruneContext
 from nodes.prunerag.decomposer import decomposer
 from nodes.prunerag.entity_retriever import entity_retriever
+from nodes.prunerag.extractor import extractor
 from nodes.prunerag.queue import queue
 from nodes.prunerag.state import PruneState
+from nodes.prunerag.summarizer import summarizer
 from nodes.prunerag.tree import send
 
 __all__ = ["ABOUT", "builder"]
@@ -69,18 +72,18 @@ def resolve(state: PruneState, context: PruneContext) -> list[Send] | str:
 
 builder = StateGraph(PruneState, context_schema=PruneContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(resets=lambda given: {"tree": Overwrite([]), "frontier": []}))
-builder.add_node("queue", queue())
-builder.add_node("decomposer", decomposer("prunerag/decomposer"))
-builder.add_node("entity_retriever", entity_retriever())
-builder.add_node("confidence_gate", confidence_gate())
-builder.add_node("human_gate", human_gate())
-builder.add_node("decomposer_again", decomposer("prunerag/decomposer"))
-builder.add_node("brancher", brancher())
-builder.add_node("extractor", extractor("prunerag/extractor"))
-builder.add_node("backtracer", backtracer())
-builder.add_node("summarizer", summarizer("prunerag/summarizer"))
-builder.add_node("aggregator", aggregator("prunerag/aggregator", whole_tree="prunerag/single_call"))
-builder.add_node("conclude", conclude())
+builder.add_node("queue", queue)
+builder.add_node("decomposer", decomposer)
+builder.add_node("entity_retriever", entity_retriever)
+builder.add_node("confidence_gate", confidence_gate)
+builder.add_node("human_gate", human_gate)
+builder.add_node("decomposer_again", decomposer)
+builder.add_node("brancher", brancher)
+builder.add_node("extractor", extractor)
+builder.add_node("backtracer", backtracer)
+builder.add_node("summarizer", summarizer)
+builder.add_node("aggregator", aggregator)
+builder.add_node("conclude", conclude)
 
 builder.add_edge(START, "intake")
 builder.add_edge("intake", "queue")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from inference.endpoint import limiters
+from inference.endpoints import limiters
 from inference.limiter import Limiter
 
 __all__ = ["run_workers"]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from inference.structured import Token, well_formed
@@ -16,11 +13,8 @@ __all__ = [
     "Message",
     "Reply",
     "Schema",
-    "cache_key",
     "name_of",
-    "pack_reply",
     "read_reply",
-    "unpack_reply",
     "without_reasoning",
 ]
 
@@ -62,12 +56,6 @@ class Reply:
     tokens: tuple[Token, ...] = ()
     """All generated tokens with log-probabilities; empty unless asked for and given."""
     cached: bool = False
-
-
-def cache_key(model: str, messages: Sequence[Message], body: Mapping[str, Any]) -> str:
-    """Key of a request in a response cache: everything the reply depends on."""
-    request = [model, [asdict(message) for message in messages], body]
-    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
 
 
 def read_reply(answer: Any, model: str, started: float, seconds: float) -> Reply:
@@ -147,19 +135,3 @@ def _logprob(entry: Mapping[str, Any]) -> float:
     if math.isnan(value) or value > _ROUNDING:
         raise ValueError(f"{value} is no log-probability")
     return max(_LEAST_LOGPROB, min(0.0, value))
-
-
-def pack_reply(reply: Reply) -> str:
-    """The reply as a response cache keeps it."""
-    fields = asdict(reply) | {"tokens": [[t.text.hex(), t.logprob, t.top] for t in reply.tokens]}
-    return json.dumps(fields)
-
-
-def unpack_reply(stored: str | None) -> Reply | None:
-    """The reply, or None if there is none or another version wrote it."""
-    try:
-        fields = json.loads(stored or "")
-        fields["tokens"] = tuple(Token(bytes.fromhex(text), logprob, top) for text, logprob, top in fields["tokens"])
-        return Reply(**fields | {"cached": True, "started": time.time(), "seconds": 0.0})
-    except (ValueError, TypeError, KeyError):
-        return None

@@ -15,7 +15,8 @@ from typing import Literal, cast
 
 import numpy as np
 
-from inference.embeddings import Vectors, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Vectors
 from inference.errors import InputError
 from inference.settings import get_settings
 

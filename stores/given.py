@@ -14,6 +14,7 @@ from inference.settings import get_settings
 from stores.passages import Passage
 from stores.sentences import split_sentences
 from stores.sparse import tokenize
+from stores.sqlite import select_in
 
 __all__ = ["PREFIX", "get_given", "given_ids", "put_given", "rank_given"]
 
@@ -57,8 +58,9 @@ def get_given(ids: Sequence[str]) -> list[Passage]:
         StoreError: One of them is not there (any more).
     """
     with _table() as connection:
-        marks = ", ".join("?" * len(ids))
-        rows = dict(connection.execute(f"SELECT id, passage FROM given WHERE id IN ({marks})", list(ids)))  # noqa: S608
+        rows = dict(
+            select_in(lambda *query: connection.execute(*query).fetchall(), "id, passage FROM given", "id", ids)
+        )
     if missing := [key for key in ids if key not in rows]:
         raise StoreError(
             f"given passage {missing[0]} is not in {_path()}", hint="run the question again with its passages"

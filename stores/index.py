@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,24 @@ from typing import IO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.embeddings import Encoder, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Encoder
 from inference.errors import EndpointError, InputError, StoreError
-from stores.dense import Dense
+from inference.locks import lock
 from stores.fusion import fuse
-from stores.manifest import Manifest, check_encoder, current_version, index_again, index_folder, indexes_folder
+from stores.manifest import (
+    Manifest,
+    check_encoder,
+    current_version,
+    index_again,
+    index_command,
+    index_folder,
+    indexes_folder,
+)
 from stores.passages import Passage
 from stores.records import Records
 from stores.sparse import SPARSE, Sparse
+from stores.vector_store import OpenVectors, vector_store
 
 __all__ = ["Hit", "Index", "Mode", "list_indexes", "open_index"]
 
@@ -53,8 +62,8 @@ class Hit:
 class Index:
     """One version of an index, open for searching. Thread-safe; a rebuild in another process does not touch it."""
 
-    def __init__(self, folder: Path, lock: IO[str], encoder: Encoder) -> None:
-        self._lock_file = lock
+    def __init__(self, folder: Path, in_use: IO[str], encoder: Encoder) -> None:
+        self._in_use = in_use
         self._folder = folder
         self._encoder = encoder
         self._opening = threading.Lock()
@@ -182,12 +191,12 @@ class Index:
         return Sparse(self._folder / "sparse")
 
     @cached_property
-    def _dense(self) -> Dense:
-        server = (self.manifest.chroma_url, self.manifest.collection) if self.manifest.chroma_url else None
-        dense = Dense(self._folder / "dense", server)
+    def _dense(self) -> OpenVectors:
+        store = vector_store(self.manifest, self._folder)
+        dense = store.open()
         if len(dense) != len(self):
             raise StoreError(
-                f"Chroma has {len(dense)} vectors for the {len(self)} passages of index {self.name!r}",
+                f"{store.name} has {len(dense)} vectors for the {len(self)} passages of index {self.name!r}",
                 hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
             )
         return dense
@@ -216,14 +225,14 @@ def open_index(name: str) -> Index:
             if known is not None:
                 check_encoder(known.manifest, encoder.id)
                 return known
-            if (lock := _lock(version)) is not None:
+            if (in_use := _lock(version)) is not None:
                 break
         else:
             raise StoreError(f"{version} is missing", hint=index_again(folder))
         try:
-            index = Index(version, lock, encoder)
+            index = Index(version, in_use, encoder)
         except Exception:
-            lock.close()
+            in_use.close()
             raise
         # Older versions are closed by the garbage collector: other threads may be searching them.
         for other in [path for path in _open if path.parent == version.parent]:
@@ -234,15 +243,13 @@ def open_index(name: str) -> Index:
 
 def _lock(version: Path) -> IO[str] | None:
     try:
-        lock = (version / "in_use").open(encoding="utf-8")
+        in_use = (version / "in_use").open(encoding="utf-8")
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        return None
-    return lock
+    if lock(in_use, shared=True):
+        return in_use
+    in_use.close()
+    return None
 
 
 def list_indexes() -> list[str]:
@@ -258,5 +265,5 @@ def _unknown(name: str, folder: Path) -> StoreError:
     known = list_indexes()
     return StoreError(
         f"no index named {name!r}; known: {', '.join(known) or 'none'}",
-        hint=f"make it of your files or folders: `hopgraph index FILES --name {name}`",
+        hint=f"make it of your files or folders, such as `{index_command(name)}`",
     )

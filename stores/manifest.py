@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ __all__ = [
     "current_version",
     "file_sizes",
     "index_again",
+    "index_command",
     "index_folder",
     "indexes_folder",
     "set_current",
@@ -137,6 +139,14 @@ def index_again(path: Path) -> str:
         f"index its files again, with `--name {name} --replace`: vectors are kept. If its passages can still be read, "
         f"`hopgraph index --name {name} --rebuild` does it without the files"
     )
+
+
+def index_command(name: str = "mine") -> str:
+    """A command that makes an index and works as it is: of the example documents, or of the corpus of the demo."""
+    examples, root = Path("examples", "documents"), Path(__file__).resolve().parents[1]
+    found = [path for path in (examples, root / examples) if path.is_dir()]
+    source = found[0] if found else root / "hopgraph" / "data" / "demo" / "passages.jsonl"
+    return f"hopgraph index {shlex.quote(str(source))} --name {name}"
 
 
 def indexes_folder() -> Path:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from inference.errors import StoreError
-from stores.dense import Dense
+from inference.locks import claimed, is_locked
 from stores.manifest import Manifest, current_version, index_folder, indexes_folder
+from stores.vector_store import vector_store
 
 __all__ = ["IndexInfo", "index_infos", "remove_index"]
 
@@ -48,7 +48,7 @@ def _info(folder: Path) -> IndexInfo:
             state = "complete"
     except StoreError:
         state = "damaged"
-    if _held(folder / "lock"):
+    if is_locked(folder / "lock"):
         state = "being built"
     changed = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
     passages = manifest.passages if manifest else None
@@ -61,18 +61,6 @@ def _size(folder: Path) -> int:
         with contextlib.suppress(OSError):  # a build may be removing it
             size += path.stat().st_size if path.is_file() else 0
     return size
-
-
-def _held(lock: Path) -> bool:
-    """Whether another process holds a lock; nothing is written."""
-    try:
-        with lock.open(encoding="utf-8") as handle:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def remove_index(name: str) -> None:
@@ -107,17 +95,9 @@ def _drop(version: Path) -> None:
         manifest = Manifest.read(version)
     except StoreError:  # of a killed build: it names no collection
         return
-    if manifest.chroma_url:
-        Dense.drop((manifest.chroma_url, manifest.collection))
+    vector_store(manifest, version).drop()
 
 
-@contextlib.contextmanager
-def _claimed(lock: Path, name: str, doing: str) -> Iterator[None]:
-    with lock.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                f"index {name!r} is being {doing} by another process", hint="wait until that one has ended, or stop it"
-            ) from None
-        yield
+def _claimed(lock: Path, name: str, doing: str) -> AbstractContextManager[None]:
+    hint = "wait until that one has ended, or stop it"
+    return claimed(lock, StoreError(f"index {name!r} is being {doing} by another process", hint=hint))

@@ -9,32 +9,31 @@ them, so what is found does not depend on the order in which passages were read.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import secrets
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.embeddings import Encoder, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Encoder
 from inference.errors import StoreError
-from stores.manifest import index_folder
 from stores.passages import content_id
+from stores.readings import Pair, Reading, pair_text
 
 if TYPE_CHECKING:
     from stores.index import Index
 
-__all__ = ["Pair", "Pairs", "Reading", "Rebased", "open_pairs", "pair_text", "writing"]
+__all__ = ["Pairs", "Rebased"]
 
 FORMAT = 1
-_QUESTION_MARKS = 500
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS readings (
@@ -46,62 +45,6 @@ CREATE TABLE IF NOT EXISTS pairs (
 ) WITHOUT ROWID;
 """
 _COLUMNS = "passage, number, question, answer, verbatim, coverage"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A question with its answer, and the passage that it was read from."""
-
-    passage: str
-    number: int
-    """Its place among the pairs of the passage, from 1."""
-    question: str
-    answer: str
-    verbatim: bool = True
-    """The answer stands in the passage word for word."""
-    coverage: bool = False
-    """It comes from a coverage repair."""
-
-    @property
-    def id(self) -> str:
-        """`<passage id>#<number>`."""
-        return f"{self.passage}#{self.number}"
-
-
-def pair_text(pair: Pair) -> str:
-    """What the encoder gets of a pair: question and answer as one text (Sec. 3.1)."""
-    return f"{pair.question} {pair.answer}"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What came of reading one passage, and what it cost."""
-
-    passage: str
-    content: str
-    """`content_id` of the passage as it was read."""
-    cause: str = ""
-    """Why it failed, in one word; "" when it did not."""
-    message: str = ""
-    entities: int = 0
-    covered: int = 0
-    """Entities that a pair mentions."""
-    dropped: dict[str, int] = field(default_factory=dict)
-    """Pairs of the model that are not in the base (or, where flagged, not verbatim), by cause."""
-    calls: int = 0
-    """Model calls, repairs of either kind included."""
-    repairs: int = 0
-    """Second calls after a reply that could not be used."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    coverage_calls: int = 0
-    """Of the calls: those that a coverage repair made. The same goes for its tokens."""
-    coverage_prompt_tokens: int = 0
-    coverage_completion_tokens: int = 0
-    seconds: float = 0.0
-    model: str = ""
-    prompts: dict[str, str] = field(default_factory=dict)
-    """Hash of every prompt that was used, by name."""
 
 
 @dataclass(frozen=True)
@@ -368,62 +311,3 @@ def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
 def _pair(row: Sequence[Any]) -> Pair:
     passage, number, question, answer, verbatim, coverage = row
     return Pair(str(passage), int(number), str(question), str(answer), bool(verbatim), bool(coverage))
-
-
-_open: dict[Path, tuple[int, Pairs]] = {}
-_opening = threading.Lock()
-
-
-def open_pairs(index: Index) -> Pairs:
-    """The knowledge base of an index, finished or not, to search in; one object a process.
-
-    Raises:
-        StoreError: There is none, it belongs to another state of the index, or it can't be read.
-    """
-    path = _path(index.name)
-    read = f"`hopgraph read --index {index.name}`"
-    with _opening:
-        if not path.exists():
-            raise StoreError(
-                f"index {index.name!r} has no knowledge base of question-answer pairs",
-                hint=f"CompactRAG answers from one: make it with {read}",
-            )
-        file = path.stat().st_ino
-        known = _open.get(path)
-        if known is None or known[0] != file:  # a file may have been put in its place
-            known = _open[path] = (file, Pairs(path))
-        base = known[1]
-    if base.index_hash != index.hash:
-        raise StoreError(
-            f"the knowledge base of index {index.name!r} was read from another state of it "
-            f"({base.index_hash[:12] or 'nothing'}, the index is {index.hash[:12]} now)",
-            hint=f"run {read}: passages that are still the same are not read again",
-        )
-    return base
-
-
-@contextlib.contextmanager
-def writing(index: Index) -> Iterator[Pairs]:
-    """The knowledge base of an index to add to, as the only process that does; made if there is none.
-
-    Raises:
-        StoreError: Another process is reading this index, or the file can't be used.
-    """
-    path = _path(index.name)
-    with (path.parent / "pairs.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                f"index {index.name!r} is being read by another process",
-                hint="wait until it is done; questions can be asked meanwhile",
-            ) from None
-        base = Pairs(path)
-        try:
-            yield base
-        finally:
-            base.close()
-
-
-def _path(name: str) -> Path:
-    return index_folder(name) / "pairs.sqlite"

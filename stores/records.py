@@ -15,6 +15,7 @@ import numpy as np
 from inference.errors import StoreError
 from stores.manifest import index_again
 from stores.passages import Passage
+from stores.sqlite import select_in
 
 __all__ = ["Records", "searchable"]
 
@@ -27,7 +28,6 @@ CREATE TABLE IF NOT EXISTS passages (
 _COLUMNS = "id, title, text, sentences, source"
 UNORDERED = "set:"
 """Content hashes that do not depend on the order of passages start with this; earlier ones have no such sign."""
-_QUESTION_MARKS = 500
 _CHUNK = 512
 
 
@@ -153,12 +153,7 @@ class Records:
         self._db.close()
 
     def _select(self, columns: str, key: str, values: Sequence[int] | Sequence[str]) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
-        for start in range(0, len(values), _QUESTION_MARKS):
-            part = values[start : start + _QUESTION_MARKS]
-            marks = ",".join("?" * len(part))
-            rows += self._all(f"SELECT {columns} FROM passages WHERE {key} IN ({marks})", part)  # noqa: S608
-        return rows
+        return select_in(self._all, f"{columns} FROM passages", key, values)
 
     def _all(self, statement: str, values: Sequence[int] | Sequence[str] = ()) -> list[tuple[Any, ...]]:
         try:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from inference.embeddings import Vectors
+from inference.encoders.vectors import Vectors
+from stores.sqlite import select_in
 
 __all__ = ["KeptVectors", "vector_key"]
-
-_QUESTION_MARKS = 500
 
 
 def vector_key(encoder: str, text: str) -> bytes:
@@ -74,9 +73,7 @@ class KeptVectors:
         self._db.close()
 
     def _select(self, columns: str, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
-        for start in range(0, len(keys), _QUESTION_MARKS):
-            part = keys[start : start + _QUESTION_MARKS]
-            marks = ",".join("?" * len(part))
-            rows += self._db.execute(f"SELECT {columns} FROM vectors WHERE key IN ({marks})", part)  # noqa: S608
-        return rows
+        def run(statement: str, values: Sequence[bytes]) -> list[tuple[Any, ...]]:
+            return self._db.execute(statement, values).fetchall()
+
+        return select_in(run, f"{columns} FROM vectors", "key", keys)

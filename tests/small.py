@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hopgraph.methods import METHODS, READERS
-from inference.embeddings import get_encoder
+from inference.encoders.configured import get_encoder
 from stores.build import build_index
 from stores.index import open_index
-from stores.pairs import Pair, Reading, pair_text, writing
+from stores.knowledge_base import writing
 from stores.passages import Passage, content_id
+from stores.readings import Pair, Reading, pair_text
 
 __all__ = ["GRAPHS", "INDEX", "QUESTION", "VARIANTS", "build_small", "given"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import platform
 import shutil
@@ -107,8 +108,12 @@ def _home() -> list[Finding]:
     from inference.settings import get_settings
 
     home = get_settings().home
+    above = next(path for path in (home, *home.absolute().parents) if path.exists())
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        if above != home:  # it is made when something has to be kept
+            if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return [Finding("home", "ok", f"{home}, not there yet: it is made with the first index or question")]
         with tempfile.NamedTemporaryFile(dir=home):
             pass
     except OSError as error:
@@ -280,7 +285,7 @@ async def _speed(endpoint: Endpoint) -> list[Finding]:
 
 
 def _encoder() -> list[Finding]:
-    from inference.embeddings import get_encoder
+    from inference.encoders.configured import get_encoder
 
     encoder = get_encoder()
     width = encoder.encode_queries(["ok"]).shape[1]
@@ -291,6 +296,7 @@ def _indexes() -> list[Finding]:
     from inference.errors import StoreError
     from nodes.kit.rendering import counted
     from stores.index import list_indexes, open_index
+    from stores.manifest import index_command
 
     findings = []
     for name in list_indexes():
@@ -299,18 +305,19 @@ def _indexes() -> list[Finding]:
             findings.append(Finding(f"index {name}", "ok", counted(len(index), "passage")))
         except StoreError as error:
             findings.append(Finding(f"index {name}", "bad", error.message, error.hint))
-    return findings or [Finding("indexes", "note", "none yet", "hopgraph index FILE... --name NAME")]
+    return findings or [Finding("indexes", "note", "none yet", index_command())]
 
 
 def _checkpoints() -> list[Finding]:
-    from stores.checkpoints import checkpoint_place, open_checkpoints, without_password
+    from nodes.kit.rendering import counted
+    from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints, without_password
 
     async def count() -> int:
-        async with open_checkpoints() as saver:
-            return len({row.config["configurable"]["thread_id"] async for row in saver.alist(None, limit=1000)})
+        async with open_checkpoints(read_only=True) as saver:
+            return (await kept_threads(saver, 1))[1]
 
-    threads = asyncio.run(count())
-    return [Finding("checkpoints", "ok", f"{without_password(checkpoint_place())}, {threads} threads")]
+    threads = counted(asyncio.run(count()), "thread")
+    return [Finding("checkpoints", "ok", f"{without_password(checkpoint_place())}, {threads}")]
 
 
 def _prompts() -> list[Finding]:

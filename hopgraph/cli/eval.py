@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from hopgraph import loop
 from hopgraph.cli import completion
 from hopgraph.cli.errors import print_json
 from hopgraph.cli.options import AsJson, Cached, settings_of
 from hopgraph.cli.stopping import stoppable
-from hopgraph.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,10 +28,22 @@ if TYPE_CHECKING:
     from hopgraph.evaluation.scoring import Record
     from hopgraph.evaluation.summary import Summary
 
-__all__ = ["evaluate"]
+__all__ = ["EvalCommand", "evaluate"]
 
-LINE_EVERY = 15.0
-"""Seconds between two lines of progress where stderr is no terminal."""
+
+class EvalCommand(TyperCommand):
+    """The command, whose help lists datasets and suites; nothing else needs them before it runs."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        from hopgraph.evaluation.datasets import DATASETS
+        from hopgraph.evaluation.suites import SUITES
+
+        datasets = " ".join(name for name in DATASETS if name != "own")
+        for option in self.params:
+            if isinstance(option, TyperOption) and option.help:
+                option.help = option.help.format(datasets=datasets, suites=", ".join(SUITES))
+        super().format_help(ctx, formatter)
 
 
 def evaluate(
@@ -49,8 +60,8 @@ def evaluate(
     dataset: Annotated[
         str,
         typer.Option(
-            help="hotpotqa 2wikimultihopqa musique multihoprag bamboogle nq popqa triviaqa strategyqa squad compound: "
-            "their official files, or our JSON Lines. own: JSON Lines, or CSV with columns question and answers."
+            help="{datasets}: their official files, or our JSON Lines. "
+            "own: JSON Lines, or CSV with columns question and answers."
         ),
     ] = "own",
     questions: Annotated[Path | None, typer.Option("--questions", "-q", help="File of questions.")] = None,
@@ -73,9 +84,7 @@ def evaluate(
         str | None,
         typer.Option(help="A method: it, and it without each of its parts.", autocompletion=completion.methods),
     ] = None,
-    suite: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"What a paper measures besides: {', '.join(SUITES)}.")
-    ] = None,
+    suite: Annotated[str | None, typer.Option(metavar="NAME", help="What a paper measures besides: {suites}.")] = None,
     contexts: Annotated[
         bool, typer.Option("--contexts", help="Answer from the passages that come with the questions; no search.")
     ] = False,
@@ -108,7 +117,7 @@ def evaluate(
         )
         folder = RunFolder(resume)
         with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
-            variants = loop.run(_resume(folder, again=_again(folder, judge), quiet=as_json))
+            variants = loop.run(_resume(folder, again=_again(folder, judge)))
     else:
         chosen, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
         _refuse_unused_index(contexts, chosen)
@@ -119,7 +128,7 @@ def evaluate(
         about |= _simulated(perfect, wrong, seed)
         with _agents(about, asked, None if contexts else index):
             again = _again(folder, judge)
-            variants = loop.run(_run(folder, chosen, asked, about, contexts=contexts, again=again, quiet=as_json))
+            variants = loop.run(_run(folder, chosen, asked, about, contexts=contexts, again=again))
     if judge:
         with _agents(folder.about(), folder.questions(), _index_of(folder.about())):
             loop.run(_judge(folder))
@@ -182,7 +191,8 @@ def _refuse_unused_index(contexts: bool, variants: Sequence[Variant]) -> None:
 
 
 def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | None) -> list[Question]:
-    from hopgraph.evaluation.data import read_questions, sample
+    from hopgraph.evaluation.data import sample
+    from hopgraph.evaluation.datasets import read_questions
 
     return sample(read_questions(_required(path, "--questions", "a file of questions"), dataset), limit, seed)
 
@@ -230,7 +240,6 @@ async def _run(
     *,
     contexts: bool,
     again: str,
-    quiet: bool,
 ) -> list[Variant]:
     from hopgraph.evaluation import runner
     from hopgraph.evaluation.gold import not_in
@@ -242,11 +251,11 @@ async def _run(
     if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
         names = ", ".join(repr(name) for name in lost[:3])
         _note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
-    await _work(folder, variants, questions, again=again, quiet=quiet)
+    await _work(folder, variants, questions, again=again)
     return variants
 
 
-async def _resume(folder: RunFolder, *, again: str, quiet: bool) -> list[Variant]:
+async def _resume(folder: RunFolder, *, again: str) -> list[Variant]:
     from hopgraph.evaluation import plan, runner
 
     about = folder.about()
@@ -259,13 +268,11 @@ async def _resume(folder: RunFolder, *, again: str, quiet: bool) -> list[Variant
         )
         runner.start(folder, variants, questions, found, {})
         _say_what_differs(about)
-    await _work(folder, variants, questions, again=again, quiet=quiet)
+    await _work(folder, variants, questions, again=again)
     return variants
 
 
-async def _work(
-    folder: RunFolder, variants: list[Variant], questions: list[Question], *, again: str, quiet: bool
-) -> None:
+async def _work(folder: RunFolder, variants: list[Variant], questions: list[Question], *, again: str) -> None:
     from hopgraph.evaluation import runner
 
     with folder.locked():
@@ -274,14 +281,14 @@ async def _work(
             return
         done = folder.records()
         _note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {again} goes on")
-        with stoppable(f"{again} goes on"), _progress(todo, done, quiet=quiet) as show:
+        with stoppable(f"{again} goes on"), _progress(todo, done) as show:
             await runner.run_jobs(folder, todo, show)
         _say_calls_in_flight()
 
 
 def _say_calls_in_flight() -> None:
     """How many calls the run's endpoints were given at a time, at its end."""
-    from inference.endpoint import limiters
+    from inference.endpoints import limiters
 
     for limiter in limiters():
         how = "HOPGRAPH_LLM_CONCURRENCY" if limiter.adaptive is None else "auto"
@@ -289,10 +296,11 @@ def _say_calls_in_flight() -> None:
 
 
 async def _judge(folder: RunFolder) -> None:
+    from hopgraph.cli.progress import progress
     from hopgraph.evaluation.judge import judge_answers
 
-    with folder.locked(), stoppable(f"{_again(folder, judge=True)} goes on"):
-        await judge_answers(folder)
+    with folder.locked(), stoppable(f"{_again(folder, judge=True)} goes on"), progress() as shown:
+        await judge_answers(folder, lambda done, total: shown.tell("Judging", done, total))
 
 
 def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) -> Summary:
@@ -309,82 +317,48 @@ def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) ->
 
 
 @contextmanager
-def _progress(todo: Sequence[Job], done: Sequence[Record], *, quiet: bool) -> Iterator[Progress | None]:
-    """A bar with rate, running EM, tokens and time left; where stderr is no terminal, a line now and then."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
+def _progress(todo: Sequence[Job], done: Sequence[Record]) -> Iterator[Progress]:
+    """Questions, rate, running EM, tokens and time left on stderr."""
+    from hopgraph.cli.progress import progress
 
-    console = Console(stderr=True)
-    running = _Running([*done], todo)
-    if not console.is_terminal:
-        yield running.lines()
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = [BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("starting", total=len(todo) + len(done), completed=len(done))
+    total = len(todo) + len(done)
+    figures = _Figures([job.variant.name for job in todo])
+    for record in done:
+        figures.add(record)
+    with progress() as shown:
+        shown.tell("Evaluating", figures.count, total, figures.text())
 
         def show(record: Record) -> None:
-            running.add(record)
-            bar.update(task, advance=1, description=running.text())
+            figures.add(record)
+            shown.tell("Evaluating", figures.count, total, figures.text())
 
         yield show
 
 
-class _Running:
-    """Figures while a run goes on."""
+class _Figures:
+    """Figures while a run goes on, of all its results."""
 
-    def __init__(self, done: list[Record], todo: Sequence[Job]) -> None:
-        self._started = time.monotonic()
-        self._todo = len(todo)
-        self._new = 0
-        self._failed = sum(record["status"] == "failed" for record in done)
+    def __init__(self, variants: Sequence[str]) -> None:
+        self.count = 0
+        self._failed = 0
         self._tokens = 0.0
-        self._em: dict[str, list[float]] = {job.variant.name: [] for job in todo}
-        for record in done:
-            self._count(record)
+        self._em: dict[str, list[float]] = {name: [] for name in variants}
 
-    def _count(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
+        """Count a result."""
+        self.count += 1
+        self._failed += record["status"] == "failed"
         self._tokens += record["cost"]["tokens"]
         if "em" in record["metrics"]:
             self._em.setdefault(record["variant"], []).append(record["metrics"]["em"])
 
-    def add(self, record: Record) -> None:
-        """Count a result."""
-        self._new += 1
-        self._failed += record["status"] == "failed"
-        self._count(record)
-
     def text(self) -> str:
         """All in one line."""
-        rate = self._new / max(time.monotonic() - self._started, 1e-9)
         scores = [f"{name} {100 * sum(values) / len(values):.1f}" for name, values in self._em.items() if values]
-        parts = [f"{rate * 60:.1f}/min"]
-        parts += [f"EM {', '.join(scores[:4])}"] if scores else []
-        parts += [f"{self._tokens:,.0f} tokens", f"{_span((self._todo - self._new) / rate)} left" if rate else ""]
+        parts = [f"EM {', '.join(scores[:4])}"] if scores else []
+        parts += [f"{self._tokens:,.0f} tokens"] if self._tokens else []
         parts += [f"{self._failed} failed"] if self._failed else []
-        return " · ".join(filter(None, parts))
-
-    def lines(self) -> Progress:
-        """A function that counts a result and now and then writes a line."""
-        last = [time.monotonic()]
-
-        def show(record: Record) -> None:
-            self.add(record)
-            if time.monotonic() - last[0] >= LINE_EVERY or self._new == self._todo:
-                last[0] = time.monotonic()
-                _note(f"{self._new}/{self._todo} · {self.text()}")
-
-        return show
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        return ", ".join(parts)
 
 
 def _price(text: str | None) -> Price | None:

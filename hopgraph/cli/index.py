@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -65,8 +66,10 @@ def index(
     from hopgraph.sources import Sources, find_sources, read_sources
     from inference.errors import InputError
     from stores import build
+    from stores.manifest import index_command
 
-    usage = f"hopgraph index {' '.join(map(str, files or [])) or 'FILES'} --name {name or 'NAME'}"
+    given = " ".join(shlex.quote(str(path)) for path in files or [])
+    usage = f"hopgraph index {given} --name {name or 'mine'}" if given else index_command(name or "mine")
     if not name:
         raise InputError("--name is missing", hint=usage)
     if (bool(files) + bool(remove) + rebuild) != 1 or (add and not files):

@@ -11,12 +11,14 @@ import typer
 from hopgraph import loop
 from hopgraph.cli import completion
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
 
 __all__ = ["lists", "rm"]
 
+_AGAIN = "the same command deletes the rest"
 _INTERRUPT = "__interrupt__"
 """Channel in which LangGraph keeps what a person is asked."""
 
@@ -78,7 +80,8 @@ def rm_index(
     if name in known and not yes:
         size = f"{known[name].passages or 0:,} passages, {known[name].bytes / 1e6:,.1f} MB"
         _ask(f"index {name!r} ({size})", f"hopgraph rm index {name}")
-    remove_index(name)
+    with stoppable(_AGAIN):
+        remove_index(name)
     typer.echo(f"Deleted index {name}")
 
 
@@ -104,7 +107,7 @@ def rm_run(folder: Annotated[Path, typer.Argument(help="Folder of the run.")], y
     if not yes:
         row = _run(folder)
         _ask(f"the run in {folder} ({row['done']} of {row['total']} questions done)", f"hopgraph rm run {folder}")
-    with run.locked():
+    with run.locked(), stoppable(_AGAIN):
         left = _delete_run(folder)
     typer.echo(f"Deleted the run in {folder}" + (f"; left: {', '.join(left)}" if left else ""))
 
@@ -161,8 +164,9 @@ async def _delete_threads(ids: Sequence[str]) -> None:
             if await saver.aget_tuple({"configurable": {"thread_id": check_thread(thread)}}) is None:
                 raise StoreError(f"no thread {thread}; none was deleted", hint="`hopgraph list threads` shows them")
             await held.enter_async_context(only_here(saver, thread))
-        for thread in ids:
-            await saver.adelete_thread(thread)
+        with stoppable("`hopgraph list threads` shows those that are left"):
+            for thread in ids:
+                await saver.adelete_thread(thread)
 
 
 def _run(folder: Path) -> dict[str, Any]:

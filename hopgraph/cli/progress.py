@@ -91,7 +91,7 @@ def progress() -> Iterator[Progress]:
         TextColumn("{task.description:<9}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),  # it may hold names that a user has chosen
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -111,7 +111,9 @@ def progress_line(title: str, done: int, total: int | None, rate: float, note: s
 
 
 def _rate(rate: float) -> str:
-    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate else ""
+    if not rate:
+        return ""
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{60 * rate:.1f}/min"
 
 
 def _duration(seconds: float) -> str:

@@ -19,7 +19,7 @@ from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from hopgraph.knowledge.report import Report
-    from stores.pairs import Reading
+    from stores.readings import Reading
 
 __all__ = ["print_report", "read"]
 
@@ -77,7 +77,11 @@ def read(
         taken = import_pairs(index, load)
         made = report(index)
         if not as_json:
-            print(f"{taken.readings:,} readings taken over; {taken.skipped:,} of passages that the index does not have")
+            known = taken.total - taken.readings - taken.skipped
+            print(
+                f"{taken.readings:,} of {taken.total:,} readings taken over; {known:,} were known already; "
+                f"{taken.skipped:,} of passages that the index does not have"
+            )
     else:
         values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
         with _reader(perfect, dataset, index):
@@ -94,7 +98,7 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
     if questions is None:
         yield
         return
-    from hopgraph.evaluation.data import read_questions
+    from hopgraph.evaluation.datasets import read_questions
     from hopgraph.evaluation.simulated import Simulation
     from hopgraph.simulation.playing import playing
 

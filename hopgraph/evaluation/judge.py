@@ -6,6 +6,7 @@ run's results, by a model that may be another than the one that answered; its co
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -76,10 +77,14 @@ _builder.add_edge(START, "correctness_judge")
 _builder.add_edge("correctness_judge", END)
 
 
-async def judge_answers(folder: RunFolder, on_judged: Callable[[], None] | None = None) -> None:
+async def judge_answers(folder: RunFolder, on_judged: Callable[[int, int], object] | None = None) -> None:
     """Judge the answers of a run that are not judged yet; each verdict is in `judgements.jsonl` when it is there.
 
     An output that can't be used counts as `no`, and says so.
+
+    Args:
+        folder: The run's folder.
+        on_judged: Called after each verdict with how many there are now, and of how many.
 
     Raises:
         InputError: The folder has verdicts of another model or prompt.
@@ -102,6 +107,7 @@ async def judge_answers(folder: RunFolder, on_judged: Callable[[], None] | None 
         for line in folder.results
         if needs_judge(line) and (line["variant"], line["id"]) not in done
     )
+    total, judged = len(todo), itertools.count(1)
     graph = _builder.compile(name="judge")
     with folder.judgements.appending() as append:
 
@@ -116,8 +122,9 @@ async def judge_answers(folder: RunFolder, on_judged: Callable[[], None] | None 
             cost = cost_of(state["ledger"])
             about = {key: line[key] for key in ("variant", "id", "answer")}
             append({**about, "judged": state["judged"] or 0.0, "problem": state["problem"], **judge, "cost": cost})
+            count = next(judged)
             if on_judged is not None:
-                on_judged()
+                on_judged(count, total)
 
         try:
             await run_workers(work, lambda: bool(todo), in_flight)

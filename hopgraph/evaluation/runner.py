@@ -23,7 +23,7 @@ from hopgraph.run import ask, resume, thread_of
 from hopgraph.threads import Thread, read_result
 from hopgraph.workers import run_workers
 from inference.drain import draining
-from inference.endpoint import calls_at_once
+from inference.endpoints import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.limiter import on_waiting, priority
 from inference.settings import get_settings
@@ -119,7 +119,7 @@ def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
 def _read_by_agents(index: str) -> bool:
     """Whether any passage was read by perfect agents instead of a model."""
     from stores.index import open_index
-    from stores.pairs import open_pairs
+    from stores.knowledge_base import open_pairs
 
     return any(is_simulated(reading.model) for reading in open_pairs(open_index(index)).readings())
 

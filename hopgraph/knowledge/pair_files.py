@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from inference.embeddings import get_encoder
-from inference.errors import InputError
+from inference.encoders.configured import get_encoder
+from inference.errors import InputError, StoreError
 from inference.structured import well_formed
 from nodes.compactrag.verbatim_checker import verbatim
-from nodes.kit.rendering import plain
-from stores.index import open_index
-from stores.pairs import Pair, Reading, open_pairs, pair_text, writing
+from nodes.kit.rendering import counted, plain
+from stores.index import Index, list_indexes, open_index
+from stores.knowledge_base import open_pairs, writing
 from stores.passages import Passage, content_id
+from stores.readings import Pair, Reading, pair_text
 
 __all__ = ["Imported", "export_pairs", "import_pairs"]
 
@@ -26,6 +30,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "dict[str, str]": (dict,),
 }
 """Types of a reading's fields."""
+_Row = tuple[Reading, list[dict[str, Any]]]
 _FORMAT = "give a file that `hopgraph read --index INDEX --export FILE` wrote, one passage's reading a line"
 
 
@@ -36,6 +41,8 @@ class Imported:
     readings: int
     skipped: int
     """Passages that the index does not have, or has with another text."""
+    total: int
+    """Readings in the file; those neither taken over nor skipped were known already."""
 
 
 def export_pairs(name: str, path: Path) -> None:
@@ -64,24 +71,59 @@ def import_pairs(name: str, path: Path) -> Imported:
 
     Raises:
         StoreError: There is no such index, or another process is reading it.
-        InputError: The file can't be read, or a line is not such a reading; the message names file, line and field.
+        InputError: The file can't be read, a line is not such a reading (the message names file, line and field), or
+            no reading is of a passage of this index; then nothing is changed.
     """
     index, encoder = open_index(name), get_encoder()
     rows = list(_rows(path))
-    passages = {passage.id: passage for chunk in index.passages() for passage in chunk}
+    passages = _read_from(index, rows)
+    if not passages:
+        raise _of_another_index(path, index, rows)
     taken = skipped = 0
     with writing(index) as base:
         base.rebase(index, encoder)
         done = base.done()
         for reading, rows_of_pairs in rows:
-            passage = passages.get(reading.passage)
-            if passage is None or reading.content != content_id(passage.title, passage.text):
+            passage = passages.get((reading.passage, reading.content))
+            if passage is None:
                 skipped += 1
             elif reading.passage not in done:
                 pairs = _pairs(passage, rows_of_pairs)
                 base.add(reading, pairs, encoder.encode_passages([pair_text(pair) for pair in pairs]))
                 taken += 1
-    return Imported(taken, skipped)
+    return Imported(taken, skipped, len(rows))
+
+
+def _read_from(index: Index, rows: Sequence[_Row]) -> dict[tuple[str, str], Passage]:
+    """The passages of an index that were read, by id and content."""
+    wanted = {(reading.passage, reading.content) for reading, _ in rows}
+    ids = {passage for passage, _ in wanted}
+    keys = (
+        ((passage.id, content_id(passage.title, passage.text)), passage)
+        for chunk in index.passages()
+        for passage in chunk
+        if passage.id in ids
+    )
+    return {key: passage for key, passage in keys if key in wanted}
+
+
+def _of_another_index(path: Path, index: Index, rows: Sequence[_Row]) -> InputError:
+    """The error for a file of which nothing belongs to an index; its hint names the index that it does belong to."""
+    count = counted(len(rows), "reading")
+    message = f"{path}: none of its {count} is of a passage of index {index.name!r}"
+    if changed := len(index.known([reading.passage for reading, _ in rows])):
+        message += f" as it is now: {changed:,} of the passages have another text"
+    found: dict[str, int] = {}
+    for other in list_indexes():
+        with suppress(StoreError):  # one that can't be opened is none of this command's business
+            found[other] = len(_read_from(open_index(other), rows))
+    best = max(found, key=lambda name: found[name], default="")
+    if best and found[best]:
+        command = f"hopgraph read --index {best} --import {shlex.quote(str(path))}"
+        hint = f"{found[best]:,} of them belong to index {best!r}: `{command}`"
+    else:
+        hint = "no index here has these passages: index the documents that the file was read from"
+    return InputError(message, hint=f"{hint}. Nothing was changed")
 
 
 def _pairs(passage: Passage, rows: list[dict[str, Any]]) -> list[Pair]:
@@ -99,7 +141,7 @@ def _pairs(passage: Passage, rows: list[dict[str, Any]]) -> list[Pair]:
     ]
 
 
-def _rows(path: Path) -> list[tuple[Reading, list[dict[str, Any]]]]:
+def _rows(path: Path) -> list[_Row]:
     try:
         # Not splitlines(): texts may hold line separators such as U+2028.
         lines = path.read_text("utf-8").split("\n")
@@ -114,7 +156,7 @@ def _rows(path: Path) -> list[tuple[Reading, list[dict[str, Any]]]]:
     return [_row(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()]
 
 
-def _row(line: str, where: str) -> tuple[Reading, list[dict[str, Any]]]:
+def _row(line: str, where: str) -> _Row:
     try:
         row = well_formed(json.loads(line))
     except (ValueError, RecursionError) as error:

@@ -13,17 +13,19 @@ from hopgraph.knowledge.report import Report, left, report_of
 from hopgraph.methods import load
 from hopgraph.origins import thread_of
 from hopgraph.workers import run_workers
-from inference.embeddings import get_encoder
-from inference.endpoint import calls_at_once
+from inference.encoders.configured import get_encoder
+from inference.endpoints import calls_at_once
 from inference.errors import DeadlineError, EndpointError, InputError, PromptTooLong
 from inference.ledger import Call, cost_of
 from inference.settings import Settings, get_settings
 from nodes.compactrag.context import ReaderContext
 from stores.checkpoints import open_checkpoints
 from stores.index import Index, open_index
+from stores.knowledge_base import writing
 from stores.manifest import index_folder
-from stores.pairs import Pair, Pairs, Reading, pair_text, writing
+from stores.pairs import Pairs
 from stores.passages import content_id
+from stores.readings import Pair, Reading, pair_text
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

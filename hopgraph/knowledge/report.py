@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from statistics import mean, median
 
 from stores.index import Index, open_index
-from stores.pairs import Pairs, open_pairs
+from stores.knowledge_base import open_pairs
+from stores.pairs import Pairs
 
 __all__ = ["Report", "Tokens", "left", "report", "report_of"]
 

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from inference.embeddings import built_in_encoder
+from inference.encoders.minilm import built_in_encoder
 from inference.heads.hops import predict_hops
 from inference.heads.npz import load_head
 from inference.heads.scores import gelu, readable, softmax

@@ -19,7 +19,7 @@ from nodes.kit.deadlines import within_deadlines
 from nodes.kit.rendering import plain
 from nodes.kit.state import Node
 from nodes.kit.steps import step
-from stores.pairs import Pair
+from stores.readings import Pair
 
 __all__ = ["answer_extractor"]
 

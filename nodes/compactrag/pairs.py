@@ -10,7 +10,8 @@ from inference.errors import StoreError
 from nodes.compactrag.state import CompactState, PairRef, PairsRef
 from nodes.kit.passages import open_run_index, shortened
 from nodes.kit.state import IndexRef
-from stores.pairs import Pair, open_pairs
+from stores.knowledge_base import open_pairs
+from stores.readings import Pair
 
 if TYPE_CHECKING:
     from stores.pairs import Pairs

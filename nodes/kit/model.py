@@ -15,7 +15,8 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.chat import Message, Schema
-from inference.endpoint import Endpoint, get_endpoint
+from inference.endpoint import Endpoint
+from inference.endpoints import get_endpoint
 from inference.errors import PromptTooLong
 from inference.json_forms import described
 from inference.ledger import Call

@@ -54,10 +54,13 @@ def index_ref(name: str | None) -> IndexRef:
         StoreError: There is none of that name, or it can't be used.
     """
     from stores.index import list_indexes, open_index
+    from stores.manifest import index_command
 
     if not name:
         known = list_indexes()
-        there = f"indexes: {', '.join(known)}" if known else "there is no index yet; `hopgraph index` makes one"
+        there = (
+            f"indexes: {', '.join(known)}" if known else f"there is no index yet; make one, such as `{index_command()}`"
+        )
         raise InputError("index: none is named", hint=f"pass --index NAME (Python: context={{'index': NAME}}); {there}")
 
     return IndexRef(name=name, hash=open_index(name).hash)

@@ -15,9 +15,10 @@ from langgraph.func import task
 from typing_extensions import TypedDict
 
 from inference.chat import Message, Reply, Schema
-from inference.endpoint import Endpoint, ResponseCache
+from inference.endpoint import Endpoint
 from inference.errors import EndpointError
 from inference.ledger import Call
+from inference.reply_cache import ResponseCache
 from inference.settings import get_settings
 from inference.structured import field_logprobs, true_probability
 from nodes.kit.context import Context

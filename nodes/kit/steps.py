@@ -99,4 +99,5 @@ class HasCalls(Protocol):
 def logged(steps: Step | Sequence[Step], *work: HasCalls) -> dict[str, Any]:
     """The part of a node's update that records what it did: its steps, and the calls of all its work."""
     rows = list(steps) if isinstance(steps, list | tuple) else [steps]
-    return {"trajectory": rows, "ledger": [call for done in work for call in done.calls]}
+    made = {"trajectory": rows, "ledger": [call for done in work for call in done.calls]}
+    return {key: value for key, value in made.items() if value}

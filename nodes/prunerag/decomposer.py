@@ -11,18 +11,19 @@ from pydantic import BaseModel, Field, RootModel
 
 from inference.limits import LongText, QuestionText
 from nodes.generator import is_abstention
-from nodes.kit.model import Items, ask_model
+from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
-from nodes.kit.rendering import passage_block, plain, quoted
+from nodes.kit.rendering import passage_blocks, plain, quoted
 from nodes.kit.search import search
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import HasCalls, logged
 from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import Branch, TreeNode
 from nodes.prunerag.tree import distinct
 
 __all__ = ["decomposer", "gated", "open_branches"]
 
+NAME = "decomposer"
+"""Under which a node that is asked again is recorded, too."""
 BranchKind = Literal["answer", "query", "entity"]
 _CHOICES = {
     "answer": '{"type": "answer", "answer": "..."} if the passages suffice to answer the query',
@@ -48,83 +49,63 @@ def open_branches(context: PruneContext, depth: int, barred: bool) -> tuple[Bran
     return tuple(allowed)
 
 
-def decomposer(prompt: str) -> Node:
-    """A node that expands one node of the tree: one search, one model call.
+async def decomposer(state: Branch, runtime: Runtime[PruneContext]) -> dict[str, Any]:
+    """Expand one node of the tree: one search, one model call.
 
     The call returns exactly one of an answer, sub-queries, or entities; what is barred or ablated is not offered. A
-    node that is asked again keeps its documents. What becomes of an answer is the confidence gate's business.
-
-    Args:
-        prompt: Name of the prompt; it is given `query`, `parent`, `question`, `choices` and `documents`.
+    node that is asked again keeps its documents, and its rejected answer. The confidence gate judges answers.
 
     Raises:
         EndpointError: The endpoint gives no log-probabilities, which the confidence is made of.
     """
-
-    async def decomposer(state: Branch, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: PruneContext = runtime.context
-        node, barred = state["node"], state.get("barred", False)
-        step_id = f"{node['id']}/again" if barred else node["id"]
-        calls = []
-        if barred:
-            passages = await fetch(state, [ref["id"] for ref in node["documents"]])
-        else:
-            found = await search(state, runtime, {step_id: node["query"]}, node="decomposer")
-            node = {**node, "documents": found.hits[0]}
-            passages = [found.passages[ref["id"]] for ref in node["documents"]]
-            calls += found.calls
-        branches = open_branches(context, node["depth"], barred)
-        problem, cut, truncated = "", "", 0
-        if branches:
-            asked = await ask_model(
-                runtime,
-                prompt,
-                _output(branches, context.branching),
-                {
-                    "question": quoted(state["question"]),
-                    "query": quoted(node["query"]),
-                    "parent": quoted(state.get("parent_query") or "(none: this is the question itself)"),
-                    "choices": _choices(branches, context.branching),
-                },
-                at=step_id,
-                node="decomposer",
-                items=Items(
-                    "documents", [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
-                ),
-                score=("answer",) if "answer" in branches and gated(context) else (),
-            )
-            calls += asked.calls
-            problem, cut, truncated = asked.problem, asked.cut, asked.truncated
-            node = _expanded(node, asked.value.root if asked.value else None, asked.logprobs, gated(context))
-        else:
-            node = {**node, "verdict": "evidence", "pruned": "the last level"}
-        if problem:
-            node = {**node, "verdict": "evidence", "pruned": "the model's output could not be used"}
-        answered = bool(node["answer"]) and not barred  # a node that is asked again keeps its rejected answer
-        if problem:
-            fallback = f"{problem}; its documents are kept as evidence"
-        elif answered and gated(context) and not asked.logprobs:
-            fallback = "the tokens that were given do not spell the answer; its confidence counts as 0"
-        else:
-            fallback = cut
-        row = step(
-            step_id,
-            "answer" if answered else "decompose",
-            node="decomposer",
-            parent=node["id"] if barred else node["parent"],
-            question=node["query"],
-            answer=node["answer"] if answered else "\n".join(node["branches"]),
-            verdict=f"pruned: {node['pruned']}" if node["pruned"] else "",
-            score=None if barred else node["confidence"],
-            evidence=[ref["id"] for ref in node["documents"]],
-            calls=sum(call["kind"] == "model" for call in calls),
-            searches=0 if barred else 1,
-            truncated=truncated,
-            fallback=fallback,
+    context, node, barred = runtime.context, state["node"], state.get("barred", False)
+    at = f"{node['id']}/again" if barred else node["id"]
+    work: list[HasCalls] = []
+    if barred:
+        passages = await fetch(state, [ref["id"] for ref in node["documents"]])
+    else:
+        found = await search(state, runtime, {at: node["query"]}, node=NAME)
+        node = {**node, "documents": found.hits[0]}
+        passages = [found.passages[ref["id"]] for ref in node["documents"]]
+        work.append(found)
+    branches, by_confidence = open_branches(context, node["depth"], barred), gated(context)
+    asked: Asked[Any] = Asked(at=at, node=NAME, value=None)
+    if branches:
+        asked = await ask_model(
+            runtime,
+            "prunerag/decomposer",
+            _output(branches, context.branching),
+            {
+                "question": quoted(state["question"]),
+                "query": quoted(node["query"]),
+                "parent": quoted(state.get("parent_query") or "(none: this is the question itself)"),
+                "choices": _choices(branches, context.branching),
+            },
+            at=at,
+            items=Items("documents", passage_blocks(passages)),
+            score=("answer",) if "answer" in branches and by_confidence else (),
+            node=NAME,
         )
-        return {"tree": [node], "trajectory": [row], "ledger": calls}
-
-    return decomposer
+        work.append(asked)
+        node = _expanded(node, asked.value.root if asked.value else None, asked.logprobs, by_confidence)
+    if not branches or asked.problem:
+        reason = "the model's output could not be used" if branches else "the last level"
+        node = {**node, "verdict": "evidence", "pruned": reason}
+    answered = bool(node["answer"]) and not barred
+    row = asked.step(
+        "answer" if answered else "decompose",
+        parent=node["id"] if barred else node["parent"],
+        question=node["query"],
+        answer=node["answer"] if answered else "\n".join(node["branches"]),
+        verdict=f"pruned: {node['pruned']}" if node["pruned"] else "",
+        score=None if barred else node["confidence"],
+        evidence=[ref["id"] for ref in node["documents"]],
+        searches=0 if barred else 1,
+        instead="its documents are kept as evidence",
+    )
+    if answered and by_confidence and not asked.logprobs:
+        row["fallback"] = "the tokens that were given do not spell the answer; its confidence counts as 0"
+    return {"tree": [node], **logged(row, *work)}
 
 
 class _AnswerBranch(BaseModel):

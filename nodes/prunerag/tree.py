@@ -92,12 +92,11 @@ def twin(tree: Sequence[TreeNode], node: TreeNode) -> TreeNode | None:
     return next((other for other in [*ancestors(tree, node), *earlier] if normalised(other["query"]) == same), None)
 
 
-def pruned_step(node: TreeNode, by: str, known: Iterable[Step] = ()) -> Step:
+def pruned_step(node: TreeNode, known: Iterable[Step] = ()) -> Step:
     """The step that says why a branch goes no further: the node's own among those known, else a new one.
 
     Args:
         node: The tree's node, with its reason.
-        by: The graph's node that cut the branch.
         known: Steps so far.
     """
     said = next((row for row in known if row["id"] == node["id"]), None) or step(

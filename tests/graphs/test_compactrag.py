@@ -8,7 +8,7 @@ import pytest
 
 from hopgraph import load
 from hopgraph.run import ask, make_context, resume
-from inference.embeddings import get_encoder
+from inference.encoders.configured import get_encoder
 from inference.errors import DeadlineError, InputError, StoreError
 from inference.extractor import extract_answers
 from inference.ledger import cost_of
@@ -17,8 +17,9 @@ from nodes.compactrag.context import CompactContext
 from stores.build import add_to_index, build_index
 from stores.checkpoints import open_checkpoints
 from stores.index import open_index
-from stores.pairs import Pair, Reading, pair_text, writing
+from stores.knowledge_base import writing
 from stores.passages import Passage, content_id
+from stores.readings import Pair, Reading, pair_text
 from tests.onnx_files import rewriter_checkpoint, span_checkpoint
 from tests.scripted import Completion, Raw
 

@@ -343,6 +343,21 @@ def test_the_doctor_says_what_works(hopgraph, model):
     assert findings["indexes"]["advice"]
 
 
+def test_the_doctor_makes_no_home(hopgraph, model, home, tmp_path, monkeypatch):
+    model(lambda request: {"colour": "red"} if "response_format" in request.body else "ok")
+    code, out, _ = hopgraph("doctor", "--json")
+    findings = {row["what"]: row for row in json.loads(out)["findings"]}
+    assert (code, home.exists()) == (0, False)
+    assert (findings["home"]["state"], "not there yet" in findings["home"]["found"]) == ("ok", True)
+    assert findings["checkpoints"]["found"].endswith("checkpoints.sqlite, 0 threads")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOPGRAPH_HOME", str(tmp_path / "file" / "home"))
+    get_settings.cache_clear()
+    code, out, _ = hopgraph("doctor", "--json")
+    (home_there,) = [row for row in json.loads(out)["findings"] if row["what"] == "home"]
+    assert (code, home_there["state"]) == (1, "bad")
+
+
 def vllm(request, cached=0, top=10, ranks=True):
     """Replies of a vLLM that was started with certain flags."""
     if len(request.prompt) > 1000 and "priority" in request.body and not ranks:

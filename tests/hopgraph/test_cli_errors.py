@@ -244,7 +244,7 @@ def test_a_plain_server_is_not_called_vllm(hopgraph, model, contexts):  # noqa: 
 
 async def test_a_plain_server_is_not_asked_for_vllm_s_tokenizer(model):
     from inference.chat import Message
-    from inference.endpoint import get_endpoint
+    from inference.endpoints import get_endpoint
 
     for owner in ("vllm", None):
         server = model(lambda request: "ok", owned_by=owner, context=4096)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
+from pathlib import Path
 
 import pytest
 
 from hopgraph.cli import main
+from hopgraph.sources import find_sources, read_sources
+from inference.settings import get_settings
+from stores import manifest
 from stores.index import open_index
 from tests.stores.conftest import encoder  # noqa: F401
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.usefixtures("encoder")
 
@@ -201,6 +209,28 @@ def test_wrong_input_leaves_nothing_of_a_new_index(hopgraph, tmp_path, home, nam
 
 
 @pytest.mark.parametrize(
+    "words", [["doctor"], ["search", "q", "--index", "mine"], ["index", "--name", "mine"], ["ask", "Where?"]]
+)
+@pytest.mark.parametrize("examples", [True, False])
+def test_where_there_is_no_index_the_command_that_makes_one_works_as_it_is_shown(
+    hopgraph, tmp_path, monkeypatch, words, examples
+):
+    if not examples:  # as in an installed package
+        (tmp_path / "my packages" / "stores").mkdir(parents=True)
+        (tmp_path / "my packages" / "hopgraph").symlink_to(ROOT / "hopgraph")
+        monkeypatch.setattr(manifest, "__file__", str(tmp_path / "my packages" / "stores" / "manifest.py"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", "http://127.0.0.1:9")
+    get_settings.cache_clear()
+    _, out, err = hopgraph(*words)
+    (command,) = re.findall(r"hopgraph (index .* --name mine)", out + err)
+    assert "FILE" not in out + err
+    assert ("examples" in command) == examples
+    for source in shlex.split(command)[1:-2]:
+        assert next(iter(read_sources(find_sources([Path(source)]).files))).passage.text
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["index", "FOLDER/none.jsonl", "--name", "x"], "none.jsonl: no such file"),
@@ -209,7 +239,7 @@ def test_wrong_input_leaves_nothing_of_a_new_index(hopgraph, tmp_path, home, nam
             "nothing: no file in this folder can be read; read 0 files, skipped",
         ),
         (["index", "FOLDER/bad.jsonl", "--name", "x", "--add", "--replace"], "--replace goes with files"),
-        (["index", "FOLDER/bad.jsonl"], "index FOLDER/bad.jsonl --name NAME"),
+        (["index", "FOLDER/bad.jsonl"], "index FOLDER/bad.jsonl --name mine"),
         (["index", "FOLDER/bad.jsonl", "--name", "x"], "bad.jsonl, line 2: not JSON"),
         (["index", "FOLDER/empty.jsonl", "--name", "x"], "no passages"),
         (["index", "FOLDER/bad.jsonl"], "--name is missing"),

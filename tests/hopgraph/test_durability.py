@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-import inference.endpoint
+import inference.retries
+import inference.server
 from hopgraph.cli import run_app
 from hopgraph.evaluation.folder import Lines
 from hopgraph.methods import load
@@ -52,9 +53,9 @@ def ids(server) -> Counter[str]:
 
 async def test_an_outage_that_ends_is_waited_out(model, monkeypatch, caplog):
     """Half of the calls come while the server is down; no number of tries is what ends them."""
-    monkeypatch.setattr(inference.endpoint, "FIRST_BACKOFF", 0.2)
-    monkeypatch.setattr(inference.endpoint, "MAX_BACKOFF", 0.4)
-    monkeypatch.setattr(inference.endpoint, "_WORTH_SAYING", 0.2)
+    monkeypatch.setattr(inference.retries, "FIRST_BACKOFF", 0.2)
+    monkeypatch.setattr(inference.retries, "MAX_BACKOFF", 0.4)
+    monkeypatch.setattr(inference.server, "_WORTH_SAYING", 0.2)
     back: list[float] = []
 
     def script(request: Request):
@@ -68,7 +69,7 @@ async def test_an_outage_that_ends_is_waited_out(model, monkeypatch, caplog):
     result = await start("t")
     assert (result["status"], result["answer"], result["cost"]["calls"]) == ("answered", "Paris", 6)
     assert max(ids(server).values()) >= 5
-    said = [record.getMessage() for record in caplog.records if record.name == "inference.endpoint"]
+    said = [record.getMessage() for record in caplog.records if record.name == "inference.server"]
     assert len(said) == 1  # once an outage, not once a try
     assert "503" in said[0]
     assert "trying again for up to 300 s" in said[0]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
+import os
+import signal
 import sqlite3
 from contextlib import closing
 
@@ -11,14 +14,15 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from hopgraph.cli import run_app
+from inference.settings import get_settings
 from stores.build import build_index
 from stores.index import list_indexes
-from stores.saver import PackingSerializer
+from stores.saver import LoopSaver, PackingSerializer
 from tests.graphs import test_parrag
 from tests.hopgraph.test_cli import answer, contexts  # noqa: F401
 from tests.scripted import Raw
 from tests.stores.conftest import encoder  # noqa: F401
-from tests.stores.test_build import passages
+from tests.stores.test_build import chroma_server, passages
 
 
 @pytest.fixture
@@ -155,6 +159,79 @@ def test_runs_are_listed_and_deleted_and_nothing_else_is(hopgraph, model, tmp_pa
     assert hopgraph("rm", "run", "runs/a", "--yes")[:2] == (0, "Deleted the run in runs/a; left: notes.txt\n")
     assert [path.name for path in (tmp_path / "runs" / "a").iterdir()] == ["notes.txt"]
     assert hopgraph("rm", "run", "runs", "--yes")[0] == 2
+
+
+@pytest.fixture
+def _ctrl_c():
+    """As at a terminal; what runs in the background may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def pressed(*args, **options):
+    os.kill(os.getpid(), signal.SIGINT)
+    pytest.fail("it went on")
+
+
+@pytest.mark.usefixtures("_ctrl_c")
+def test_a_deletion_that_is_stopped_says_what_deletes_the_rest(hopgraph, encoder, model, tmp_path, monkeypatch):  # noqa: F811
+    model(answer)
+    build_index("one", passages(5))
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text('{"id":"1","question":"Who?","answers":["Paris"]}\n')
+    run = tmp_path / "run"
+    assert hopgraph("eval", "-m", "no_retrieval", "-q", asked, "--out", run, "--json")[0] == 0
+    for words, deleting in (("index", "one"), "stores.overview.shutil.rmtree"), (("run", run), "pathlib.Path.rmdir"):
+        with monkeypatch.context() as patch:
+            patch.setattr(deleting, pressed)
+            code, out, err = hopgraph("rm", *words, "--yes")
+        assert (code, out, err) == (130, "", "hopgraph: stopped; the same command deletes the rest\n")
+    assert hopgraph("rm", "index", "one", "--yes")[0] == 0
+    assert list_indexes() == []
+    for name in "ab":
+        hopgraph("ask", "Who?", "-m", "no_retrieval", "--thread", name)
+    delete = LoopSaver.adelete_thread
+
+    async def last(self, thread):
+        await delete(self, thread)
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(LoopSaver, "adelete_thread", last)
+    code, _, err = hopgraph("rm", "thread", "b", "a", "--yes")
+    assert (code, err) == (130, "hopgraph: stopped; `hopgraph list threads` shows those that are left\n")
+    assert [row["thread"] for row in json.loads(hopgraph("list", "threads", "--json")[1])["threads"]] == ["a"]
+
+
+def test_deleting_an_index_deletes_its_vectors_on_a_chroma_server(hopgraph, encoder, tmp_path, monkeypatch):  # noqa: F811
+    def collections(url):
+        import chromadb
+
+        client = chromadb.HttpClient(host="127.0.0.1", port=int(url.rpartition(":")[2]))
+        return {collection.name for collection in client.list_collections()}
+
+    with chroma_server(tmp_path / "chroma") as url:
+        monkeypatch.setenv("HOPGRAPH_CHROMA_URL", url)
+        get_settings.cache_clear()
+        build_index("other", passages(3))
+        others = collections(url)
+        build_index("one", passages(5))
+        assert len(collections(url)) == len(others) + 1
+        # It is known where they are, whatever is set now.
+        monkeypatch.delenv("HOPGRAPH_CHROMA_URL")
+        get_settings.cache_clear()
+        assert hopgraph("rm", "index", "one", "--yes")[:2] == (0, "Deleted index one\n")
+        assert collections(url) == others
+        assert list_indexes() == ["other"]
+    code, _, err = hopgraph("rm", "index", "other", "--yes")
+    assert code == 3
+    assert "the Chroma server failed" in err
+    assert list_indexes() == ["other"]
+    with chroma_server(tmp_path / "chroma", int(url.rpartition(":")[2])):
+        assert hopgraph("rm", "index", "other", "--yes")[0] == 0
+        assert collections(url) == set()
+    assert list_indexes() == []
 
 
 def test_tables_are_not_wrapped_where_stdout_is_no_terminal(hopgraph, monkeypatch):

@@ -24,6 +24,6 @@ def test_off_a_terminal_a_plain_line_is_printed_now_and_then(monkeypatch, capsys
 
 def test_a_line_without_a_total_or_a_rate_says_what_is_known():
     assert progress_line("Reading", 1200, None, 0) == "Reading: 1,200"
-    assert progress_line("Storing", 10, 30, 0.5) == "Storing: 10 of 30, 0.5/s, 40 s left"
+    assert progress_line("Storing", 10, 30, 0.5) == "Storing: 10 of 30, 30.0/min, 40 s left"
     with Progress(None).paused():
         pass

@@ -172,8 +172,8 @@ def test_sigterm_to_indexing_says_what_goes_on(home, tmp_path):
 
 SLOWED = """
 import sys, threading
-from inference import embeddings
-encoder = type(embeddings.get_encoder())
+from inference.encoders.configured import get_encoder
+encoder = type(get_encoder())
 def slow(self, texts):
     print("encoding", flush=True)
     threading.Event().wait(60)

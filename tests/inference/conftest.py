@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import inference.endpoint
+import inference.retries
 from inference.chat import Message, Reply
 from inference.endpoint import Endpoint
 from inference.errors import EndpointError
@@ -35,7 +35,7 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Further tries come at once."""
-    monkeypatch.setattr(inference.endpoint, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(inference.retries, "FIRST_BACKOFF", 0.01)
 
 
 def endpoint(server: ScriptedModel | str, model: str = MODEL, **settings: Any) -> Endpoint:

@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 from langsmith._internal._serde import dumps_json
 
-import inference.endpoint
+import inference.endpoints
+import inference.retries
 from inference.chat import Message, Reply, Schema
-from inference.endpoint import Endpoint, ResponseCache, get_endpoint
+from inference.endpoint import Endpoint
+from inference.endpoints import get_endpoint
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, StoreError
 from inference.limiter import priority
+from inference.reply_cache import ResponseCache
 from inference.settings import Settings, get_settings
 from stores.responses import open_responses
 from tests.inference.conftest import ASK, KEY, NOTHING_LISTENS, ask, endpoint, failure, in_turn
@@ -174,7 +177,7 @@ async def test_tries_are_bounded(serve):
 
 
 async def test_pauses_grow(serve, monkeypatch):
-    monkeypatch.setattr(inference.endpoint, "FIRST_BACKOFF", 0.1)
+    monkeypatch.setattr(inference.retries, "FIRST_BACKOFF", 0.1)
     server = serve(lambda _: Raw(500, "{}"))
     await failure(server, llm_retries=3)
     starts = [request.started for request in server.requests]
@@ -361,7 +364,7 @@ def test_every_event_loop_has_an_endpoint_of_its_own(model):
     first, second = asyncio.run(once()), asyncio.run(once())
     assert first is not second
     assert len(server.requests) == 2
-    assert sum(loop.is_closed() for loop in inference.endpoint._endpoints) == 1  # earlier ones are forgotten
+    assert sum(loop.is_closed() for loop in inference.endpoints._endpoints) == 1  # earlier ones are forgotten
 
 
 # Response cache

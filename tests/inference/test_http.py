@@ -10,8 +10,8 @@ from email.utils import formatdate
 
 import pytest
 
-import inference.endpoint
 import inference.http
+import inference.retries
 from tests.inference.conftest import ASK, KEY, NOTHING_LISTENS, ask, endpoint, failure, in_turn
 from tests.scripted import Completion, Raw, Request
 
@@ -86,7 +86,7 @@ async def test_a_pause_that_makes_no_sense_is_ignored(serve, pause):
 
 
 async def test_pauses_are_bounded_whatever_the_server_asks_for(serve, monkeypatch):
-    monkeypatch.setattr(inference.endpoint, "MAX_BACKOFF", 0.1)
+    monkeypatch.setattr(inference.retries, "MAX_BACKOFF", 0.1)
     for pause in ("86400", "inf", "nan"):
         server = serve(in_turn(Raw(503, "{}", headers={"Retry-After": pause}), "fine"))
         assert (await asyncio.wait_for(ask(server, llm_retries=1), 2)).text == "fine"

@@ -11,7 +11,7 @@ from hopgraph.cli import run_app
 from hopgraph.methods import METHODS
 from hopgraph.run import ask, make_context
 from inference.chat import Message, Schema
-from inference.endpoint import get_endpoint
+from inference.endpoints import get_endpoint
 from inference.errors import EndpointError
 from nodes.kit.model import open_endpoint
 from stores.checkpoints import open_checkpoints

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inference.chat import Message
-from inference.endpoint import get_endpoint
+from inference.endpoints import get_endpoint
 from inference.http import Refusal
 from inference.sse import Joined, on_text
 from tests.scripted import MODEL, Completion

@@ -23,7 +23,8 @@ from hopgraph import load
 from hopgraph.cli import run_app
 from hopgraph.demo import DATA, INDEX, PAIRS
 from inference.chat import Message, Schema
-from inference.embeddings import built_in_encoder, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.minilm import built_in_encoder
 from inference.endpoint import Endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.limiter import priority

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from inference.embeddings import Vectors, unit
+from inference.encoders.vectors import Vectors, unit
 from stores.sparse import tokenize
 
 

@@ -372,9 +372,10 @@ def test_many_processes_open_an_index_at_the_same_moment(encoder, home):
 
 
 @contextmanager
-def chroma_server(folder: Path):
+def chroma_server(folder: Path, port: int = 0):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
         port = probe.getsockname()[1]
     command = [str(Path(sys.executable).parent / "chroma"), "run", "--path", str(folder), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

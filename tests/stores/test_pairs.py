@@ -10,9 +10,11 @@ import pytest
 from inference.errors import StoreError
 from stores.build import add_to_index, build_index, rebuild_index
 from stores.index import open_index
+from stores.knowledge_base import open_pairs, writing
 from stores.manifest import index_folder
-from stores.pairs import Pair, Pairs, Reading, open_pairs, pair_text, writing
+from stores.pairs import Pairs
 from stores.passages import Passage, content_id
+from stores.readings import Pair, Reading, pair_text
 from tests.stores.hashing_encoder import HashingEncoder
 
 PASSAGES = [

@@ -83,3 +83,15 @@ def test_a_question_needs_a_place_for_checkpoints(locked):
     code, _, err = locked("ask", "Where was Ann Lee born?", "--index", "x")
     assert code != 0
     assert "set HOPGRAPH_CHECKPOINTS or HOPGRAPH_HOME to a place that can be written" in err
+
+
+def test_an_index_needs_a_home_that_can_be_written(locked, home, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"title": "A", "text": "A."}')
+    code, _, err = locked("index", str(tmp_path / "a.jsonl"), "--name", "y")
+    assert code == 2
+    assert f"can't write the index 'y': the folder {home} can't be written" in err
+    assert "set HOPGRAPH_HOME to a folder that can be written" in err
+
+
+def test_the_doctor_makes_nothing(locked, home, tmp_path):
+    assert f"{home} can't be written" in locked("doctor", "--json")[1]

@@ -17,8 +17,9 @@ from hopgraph.cli import run_app
 from inference.settings import get_settings
 from stores.build import add_to_index, build_index
 from stores.index import open_index
+from stores.knowledge_base import open_pairs
 from stores.manifest import index_folder
-from stores.pairs import Pairs, open_pairs
+from stores.pairs import Pairs
 from stores.passages import Passage
 from tests.reading import corpus, read_passage, reader
 from tests.scripted import Completion, Raw, Request
@@ -383,8 +384,29 @@ def test_only_passages_that_the_index_has_like_that_are_taken_over(model, hopgra
         path.unlink()
     code, out, _ = hopgraph("read", "--index", "towns", "--import", file)
     assert code == 0
-    assert "1 readings taken over; 2 of passages that the index does not have" in out
+    assert "1 of 3 readings taken over; 0 were known already; 2 of passages that the index does not have" in out
     assert set(pairs()) == {"p01#1", "p01#2"}
+    out = hopgraph("read", "--index", "towns", "--import", file)[1]
+    assert "0 of 3 readings taken over; 1 were known already; 2 of passages that the index does not have" in out
+
+
+def test_a_file_of_another_index_is_refused_and_that_index_named(model, hopgraph, read, tmp_path):
+    corpus(3)
+    model(reader)
+    read()
+    file = str(tmp_path / "my base.jsonl")
+    hopgraph("read", "--index", "towns", "--export", file)
+    build_index("films", [Passage(id="p00", title="X", text="X is a film."), Passage(id="x", title="Y", text="A.")])
+    code, out, err = hopgraph("read", "--index", "films", "--import", file)
+    assert (code, out) == (2, "")
+    assert f"{file}: none of its 3 readings is of a passage of index 'films' as it is now: 1 of the passages" in err
+    assert f"3 of them belong to index 'towns': `hopgraph read --index towns --import '{file}'`" in err
+    assert list(index_folder("films").glob("pairs.*")) == []
+    build_index("towns", [Passage(id="a", title="A", text="A.")])
+    code, _, err = hopgraph("read", "--index", "towns", "--import", file, "--json")
+    assert code == 2
+    assert "none of its 3 readings is of a passage of index 'towns'\n" in err
+    assert "no index here has these passages" in err
 
 
 def test_a_file_can_t_pass_an_invented_answer_off_as_verbatim(model, hopgraph, read, tmp_path):

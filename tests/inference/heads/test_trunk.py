@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference.embeddings import MiniLM
+from inference.encoders.minilm import MiniLM
 from inference.errors import StoreError
 from inference.heads.npz import load_weights, save_weights
 from inference.heads.trunk import Trunk, UpperLayers, get_trunk, untrained_layers

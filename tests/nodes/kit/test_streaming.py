@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from hopgraph import load
-from inference import endpoint
+from inference import retries
 from inference.errors import EndpointError
 from inference.settings import get_settings
 from nodes.kit.streaming import answer_so_far
@@ -21,7 +21,7 @@ REPLY = '{"thought": "The \\"answer\\": none", "answer": "The city of \\u00c5bo,
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(endpoint, "FIRST_BACKOFF", 0.0)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF", 0.0)
 
 
 def answering(*replies):

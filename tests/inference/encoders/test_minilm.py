@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference.embeddings import MiniLM, get_encoder
+from inference.encoders.configured import get_encoder
+from inference.encoders.minilm import MiniLM
 
 
 @pytest.fixture(scope="module")

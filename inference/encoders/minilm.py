@@ -1,4 +1,4 @@
-"""Encoders: text in, vectors out. The default runs here on the CPU; any OpenAI-compatible server can take its place."""
+"""The built-in encoder: all-MiniLM-L6-v2 with int8 weights, on this machine's CPU."""
 
 from __future__ import annotations
 
@@ -8,51 +8,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from inference.encoders.vectors import Vectors, unit
 from inference.errors import StoreError
-from inference.settings import get_settings
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["Encoder", "MiniLM", "Vectors", "built_in_encoder", "get_encoder"]
-
-Vectors = NDArray[np.float32]
-"""Shape (texts, dimension)."""
-
-
-class Encoder(Protocol):
-    """Turns passages and queries into vectors whose dot product is their similarity. Thread-safe."""
-
-    @property
-    def id(self) -> str:
-        """Which vectors passages get: indexes made under one id can't be searched under another."""
-
-    def encode_passages(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of passages, in the order given."""
-
-    def encode_queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of queries, in the order given."""
-
-
-def get_encoder() -> Encoder:
-    """The encoder that the settings name: an embeddings endpoint, or else the built-in MiniLM (one object a process).
-
-    Raises:
-        InputError: The endpoint's address is no URL.
-        StoreError: The built-in encoder's files are missing.
-    """
-    settings = get_settings()
-    if settings.embed_url is None:
-        return built_in_encoder()
-    from inference.embeddings_endpoint import endpoint_encoder
-
-    return endpoint_encoder(settings)
+__all__ = ["MiniLM", "built_in_encoder"]
 
 
 @lru_cache(maxsize=1)
@@ -131,13 +98,6 @@ def _run(session: InferenceSession, encodings: Sequence[Encoding]) -> Vectors:
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
     hidden = session.run(["last_hidden_state"], inputs)[0]
     return unit(np.einsum("bth,bt->bh", hidden, mask.astype(np.float32)))
-
-
-def unit(vectors: Vectors) -> Vectors:
-    """The vectors at length 1 (a zero vector stays zero)."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return scaled
 
 
 def _bounded(text: str) -> str:

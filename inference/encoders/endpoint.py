@@ -1,4 +1,4 @@
-"""Vectors from any OpenAI-compatible `/v1/embeddings` server, with the prefixes that known models were trained with."""
+"""An encoder behind any OpenAI-compatible `/v1/embeddings` server."""
 
 from __future__ import annotations
 
@@ -6,70 +6,31 @@ import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from inference.embeddings import Vectors, unit
+from inference.encoders.recipes import Recipe, recipe_of
+from inference.encoders.vectors import Vectors, unit
 from inference.errors import EndpointError, InputError
-from inference.patience import out_of_patience
+from inference.http import Refusal, passes
+from inference.retries import retry_policy
 from inference.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
-    from tenacity import RetryCallState
 
-__all__ = ["EndpointEncoder", "Recipe", "endpoint_encoder", "recipe_of"]
+__all__ = ["EndpointEncoder", "endpoint_encoder"]
 
 BATCH = 64
 """Texts a request."""
 IN_FLIGHT = 4
 """Requests at once."""
-MAX_BACKOFF = 30.0
 SHORTEST_CUT = 200
 """Characters below which a text that the server calls too long is not cut further."""
-_RETRIED_STATUS = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(r"context length|max_model_len|maximum.{0,20}(length|tokens)|too (long|large|many tokens)", re.I)
-
-_WEB_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
-_BGE = "Represent this sentence for searching relevant passages: "
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a model wants its texts."""
-
-    query: str = ""
-    """Text put before a query."""
-    passage: str = ""
-    """Text put before a passage."""
-    pooling: Literal["mean", "cls", "last", ""] = ""
-    """How the server has to pool token vectors; most models' files say so themselves, vLLM takes `--pooler-config`."""
-    normalize: bool = True
-    """Whether vectors are compared at unit length; Contriever's lengths carry meaning."""
-
-
-_RECIPES: tuple[tuple[str, Recipe], ...] = (
-    (r"contriever", Recipe(pooling="mean", normalize=False)),
-    (r"multilingual-e5.*instruct", Recipe(query=_WEB_SEARCH, pooling="mean")),
-    (r"e5-mistral|gte-qwen|qwen3-embedding", Recipe(query=_WEB_SEARCH, pooling="last")),
-    (r"\be5[-_](small|base|large)", Recipe(query="query: ", passage="passage: ", pooling="mean")),
-    (r"bge-(small|base|large)-zh", Recipe(query="为这个句子生成表示以用于检索相关文章：", pooling="cls")),
-    (r"bge-(small|base|large)-en", Recipe(query=_BGE, pooling="cls")),
-    (r"arctic-embed.*v2", Recipe(query="query: ", pooling="cls")),
-    (r"arctic-embed|mxbai-embed", Recipe(query=_BGE, pooling="cls")),
-    (r"bge-m3|gte-(small|base|large)", Recipe(pooling="cls")),
-    (r"nomic-embed", Recipe(query="search_query: ", passage="search_document: ", pooling="mean")),
-)
-"""First match wins. Sources: each model's own card."""
-
-
-def recipe_of(model: str) -> Recipe:
-    """What a model is known to ask for; nothing before texts and unit length where it is not known."""
-    return next((recipe for pattern, recipe in _RECIPES if re.search(pattern, model, re.IGNORECASE)), Recipe())
 
 
 def endpoint_encoder(settings: Settings) -> EndpointEncoder:
@@ -228,35 +189,25 @@ class EndpointEncoder:
             if answer.status_code in (400, 413) and longest > SHORTEST_CUT and _TOO_LONG.search(answer.text):
                 texts = [text[: max(longest // 2, SHORTEST_CUT)] for text in texts]
                 continue
-            raise self._refused(answer)
+            raise self._refused(answer.status_code, answer.text)
 
     def _post(self, body: dict[str, Any]) -> httpx.Response:
         import httpx
-        from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
-
-        backoff = wait_random_exponential(multiplier=0.5, max=MAX_BACKOFF)
-
-        def wait(state: RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome else None
-            asked = error.response.headers.get("retry-after", "") if isinstance(error, httpx.HTTPStatusError) else ""
-            return max(backoff(state), min(MAX_BACKOFF, float(asked) if asked.isdigit() else 0.0))
+        from tenacity import Retrying
 
         def once() -> httpx.Response:
             answer = self._client.post(f"{self.url}/embeddings", json=body)
-            if answer.status_code in _RETRIED_STATUS or answer.status_code >= 500:
-                answer.raise_for_status()
+            if passes(answer.status_code):
+                raise Refusal(answer.status_code, answer.text, answer.headers.get("retry-after", ""))
             return answer
 
-        retrying = Retrying(
-            stop=out_of_patience(self._retries, self._patience),
-            wait=wait,
-            retry=retry_if_exception_type((httpx.TransportError, httpx.HTTPStatusError)),
-            reraise=True,
+        policy = retry_policy(
+            self._retries, self._patience, lambda error: isinstance(error, Refusal | httpx.TransportError)
         )
         try:
-            return retrying(once)
-        except httpx.HTTPStatusError as error:
-            raise self._refused(error.response) from None
+            return Retrying(**policy)(once)
+        except Refusal as error:
+            raise self._refused(error.status, str(error.detail)) from None
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 
@@ -283,7 +234,7 @@ class EndpointEncoder:
         try:
             answer = self._client.get(f"{self.url}/models", timeout=30.0)
             if answer.status_code in (401, 403):
-                raise self._refused(answer)
+                raise self._refused(answer.status_code, answer.text)
             models = [str(row["id"]) for row in answer.json()["data"]]
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -302,7 +253,7 @@ class EndpointEncoder:
             hint="is it running? Unset HOPGRAPH_EMBED_URL for the built-in encoder",
         )
 
-    def _refused(self, answer: httpx.Response) -> EndpointError:
+    def _refused(self, status: int, text: str) -> EndpointError:
         hints = {
             401: "set HOPGRAPH_EMBED_API_KEY",
             403: "set HOPGRAPH_EMBED_API_KEY",
@@ -310,8 +261,8 @@ class EndpointEncoder:
             429: "the server is rate-limited; run the command again later: finished batches are kept",
         }
         return EndpointError(
-            f"{self.url}/embeddings refused the request with status {answer.status_code}: {_short(answer.text)}",
-            hint=hints.get(answer.status_code, "see the server's log"),
+            f"{self.url}/embeddings refused the request with status {status}: {_short(text)}",
+            hint=hints.get(status, "see the server's log"),
         )
 
     def _garbage(self, what: str) -> EndpointError:

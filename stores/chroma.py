@@ -1,8 +1,7 @@
-"""The dense half: nearest vectors by Chroma, embedded in this process or on a server."""
+"""Nearest vectors by Chroma, embedded in this process or on a server."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -15,15 +14,16 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.embeddings import Vectors
+from inference.encoders.vectors import Vectors
 from inference.errors import EndpointError, InputError, StoreError
+from inference.locks import exclusive
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
 
     from stores.sparse import Ranking
 
-__all__ = ["Dense"]
+__all__ = ["Chroma", "ChromaVectors"]
 
 COLLECTION = "passages"
 BATCH = 5_000
@@ -33,46 +33,34 @@ _GRAPH = {"space": "ip", "ef_construction": 200, "max_neighbors": 24, "ef_search
 miss one in twenty of the nearest."""
 
 
-class Dense:
-    """The vectors of one version of an index. Immutable once written; thread-safe.
-
-    Chroma warns of two clients on one folder. It is safe here, where nobody writes to a finished folder: a lock file
-    lets processes open it one after the other, since opening writes a row to Chroma's own bookkeeping. A folder that
-    can't be written is opened in a temporary copy, deleted with this object or at exit: Chroma can't open read-only.
+class Chroma:
+    """Vectors in embedded Chroma, or in a collection on a Chroma server.
 
     Args:
         folder: Where embedded Chroma keeps its files.
-        server: URL of a Chroma server instead, and the collection's name there.
+        url: Of a server instead; "" for embedded Chroma.
+        collection: Name of the collection on the server.
     """
 
-    def __init__(self, folder: Path, server: tuple[str, str] | None = None) -> None:
-        self._name = server[1] if server else COLLECTION
-        self._where = f"collection {self._name} on {server[0]}" if server else str(folder)
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
-        with _failures(self._where, on_server=server is not None):
-            if not server and not _writable(folder):
-                self._copy = tempfile.TemporaryDirectory(prefix="hopgraph-", ignore_cleanup_errors=True)
-                folder = _copied(folder, Path(self._copy.name))
-            self._client = _connect(server[0]) if server else _open(folder)
-            self._collection = self._client.get_collection(self._name, embedding_function=None)
-        self._on_server = server is not None
-        # Chroma keeps its files open until told otherwise, and nobody else knows when the last search is over.
-        weakref.finalize(self, self._client.close).atexit = False
+    name = "Chroma"
 
-    @staticmethod
-    def build(folder: Path, batches: Iterable[Vectors], server: tuple[str, str] | None = None) -> None:
-        """Write the half of an index; row i is the i-th vector of all batches together.
+    def __init__(self, folder: Path, url: str = "", collection: str = "") -> None:
+        self._folder = folder
+        self._url = url
+        self._collection = collection if url else COLLECTION
+
+    def build(self, batches: Iterable[Vectors]) -> None:
+        """Write the vectors; row i is the i-th one of all batches together.
 
         Raises:
             EndpointError: The Chroma server can't be used.
             StoreError: Chroma fails to write.
         """
-        name = server[1] if server else COLLECTION
-        with _failures(name, on_server=server is not None):
-            client = _connect(server[0]) if server else _open(folder)
+        with _failures(self._collection, on_server=bool(self._url)):
+            client = _connect(self._url) if self._url else _open(self._folder)
             try:
                 collection = client.create_collection(
-                    name,
+                    self._collection,
                     embedding_function=None,
                     configuration={"hnsw": _GRAPH},  # type: ignore[arg-type]
                 )
@@ -85,19 +73,46 @@ class Dense:
             finally:
                 client.close()
 
-    @staticmethod
-    def drop(server: tuple[str, str]) -> None:
-        """Delete a collection on a server; one that is not there is no error."""
+    def open(self) -> ChromaVectors:
+        """The vectors; errors as for `build`."""
+        return ChromaVectors(self._folder, self._url, self._collection)
+
+    def drop(self) -> None:
+        """Delete the collection on the server; one that is not there is no error. Embedded Chroma has none."""
+        if not self._url:
+            return
         from chromadb.errors import NotFoundError
 
-        with _failures(server[1], on_server=True):
-            client = _connect(server[0])
+        with _failures(self._collection, on_server=True):
+            client = _connect(self._url)
             try:
-                client.delete_collection(server[1])
+                client.delete_collection(self._collection)
             except NotFoundError:
                 pass
             finally:
                 client.close()
+
+
+class ChromaVectors:
+    """The vectors of one version of an index, open. Thread-safe.
+
+    Chroma warns of two clients on one folder. It is safe here, where nobody writes to a finished folder: a lock file
+    lets processes open it one after the other, since opening writes a row to Chroma's own bookkeeping. A folder that
+    can't be written is opened in a temporary copy, deleted with this object or at exit: Chroma can't open read-only.
+    """
+
+    def __init__(self, folder: Path, url: str, collection: str) -> None:
+        self._where = f"collection {collection} on {url}" if url else str(folder)
+        self._on_server = bool(url)
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        with _failures(self._where, on_server=self._on_server):
+            if not url and not _writable(folder):
+                self._copy = tempfile.TemporaryDirectory(prefix="hopgraph-", ignore_cleanup_errors=True)
+                folder = _copied(folder, Path(self._copy.name))
+            self._client = _connect(url) if url else _open(folder)
+            self._collection = self._client.get_collection(collection, embedding_function=None)
+        # Chroma keeps its files open until told otherwise, and nobody else knows when the last search is over.
+        weakref.finalize(self, self._client.close).atexit = False
 
     def __len__(self) -> int:
         with _failures(self._where, on_server=self._on_server):
@@ -135,8 +150,7 @@ def _open(folder: Path) -> Client:
     from chromadb.config import Settings
 
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{folder.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with exclusive(folder.parent / f"{folder.name}.lock"):
         client = chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
     return cast("Client", client)
 

@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from inference.embeddings import get_encoder
-from inference.embeddings_endpoint import EndpointEncoder, recipe_of
+from inference.encoders.configured import get_encoder
+from inference.encoders.endpoint import EndpointEncoder
+from inference.encoders.recipes import recipe_of
 from inference.errors import EndpointError, InputError
 from inference.settings import get_settings
 
@@ -74,7 +75,8 @@ def server():
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr("inference.embeddings_endpoint.MAX_BACKOFF", 0.01)
+    monkeypatch.setattr("inference.retries.FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr("inference.retries.MAX_BACKOFF", 0.01)
 
 
 def encoder(server, model="plain", **kwargs):
@@ -169,6 +171,13 @@ def test_a_slow_server_is_named(server):
     with pytest.raises(EndpointError, match="ReadTimeout"):
         encoder(server, timeout=0.1, retries=0).encode_queries(["a"])
     gate.set()
+
+
+def test_a_status_that_never_passes_is_not_retried(server):
+    server.answer = lambda request: (501, "no embeddings here")
+    with pytest.raises(EndpointError, match="status 501: no embeddings here"):
+        encoder(server).encode_queries(["x"])
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 408])

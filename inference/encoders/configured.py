@@ -1,0 +1,21 @@
+"""The encoder that the settings name."""
+
+from __future__ import annotations
+
+from inference.encoders.endpoint import endpoint_encoder
+from inference.encoders.minilm import built_in_encoder
+from inference.encoders.vectors import Encoder
+from inference.settings import get_settings
+
+__all__ = ["get_encoder"]
+
+
+def get_encoder() -> Encoder:
+    """The encoder that the settings name: an embeddings endpoint, or else the built-in MiniLM (one object a process).
+
+    Raises:
+        InputError: The endpoint's address is no URL.
+        StoreError: The built-in encoder's files are missing.
+    """
+    settings = get_settings()
+    return built_in_encoder() if settings.embed_url is None else endpoint_encoder(settings)

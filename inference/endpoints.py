@@ -1,0 +1,67 @@
+"""The endpoints that are open in an event loop, and their limits of calls in flight."""
+
+from __future__ import annotations
+
+import asyncio
+
+from inference.adaptive import OPENING
+from inference.endpoint import Endpoint
+from inference.limiter import Limiter
+from inference.settings import Role, get_settings
+
+__all__ = ["calls_at_once", "get_endpoint", "limiters"]
+
+_endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
+
+
+def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str | None = None) -> Endpoint:
+    """The endpoint of a role's server: one object an event loop and model.
+
+    All models of a server share its concurrency limit. Call it with a running loop. Without a URL in HOPGRAPH_LLM_URL
+    or in the role's own variable the embedded model's server is used; unless its URL is given, it is located or started
+    here, which blocks the loop: nodes use `nodes.kit.model.open_endpoint`.
+
+    Args:
+        model: Model name; None for the one that the settings name.
+        role: What it is asked for.
+        embedded: URL of the embedded model's server, if it was located already.
+    """
+    settings = get_settings()
+    url, named, key, own = settings.server(role)
+    if url is not None:
+        model = model or named
+    prefix = f"HOPGRAPH_{role if own else 'llm'}".upper()
+    place = ("" if url is None else url.rstrip("/"), model or "", prefix)
+    for loop in [loop for loop in _endpoints if loop.is_closed()]:
+        del _endpoints[loop]
+    known = _endpoints.setdefault(asyncio.get_running_loop(), {})
+    if place not in known:
+        locate = _embedded_url if url is None else None
+        if own:  # another server's context and key are its own
+            settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
+        endpoint = Endpoint(place[0] or embedded or _embedded_url(), place[1], settings, locate, prefix)
+        for (server, *_), other in known.items():
+            if server == place[0]:
+                endpoint.limiter = other.limiter
+        known[place] = endpoint
+    return known[place]
+
+
+def limiters() -> list[Limiter]:
+    """The limiters of this event loop's endpoints."""
+    known = _endpoints.get(asyncio.get_running_loop(), {})
+    return list({id(endpoint.limiter): endpoint.limiter for endpoint in known.values()}.values())
+
+
+def calls_at_once() -> int:
+    """Model calls that may be in flight at present, at the endpoint that takes the most."""
+    concurrency = get_settings().llm_concurrency
+    if concurrency == "auto":
+        return max((limiter.limit for limiter in limiters()), default=OPENING[0])
+    return concurrency
+
+
+def _embedded_url() -> str:
+    from inference.embedded import ensure_server
+
+    return ensure_server(get_settings().embedded_model).url

@@ -1,0 +1,100 @@
+"""A failed request as an `EndpointError` that says what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inference.errors import EndpointError, PromptTooLong, did_you_mean
+from inference.http import Refusal, passes, root_cause
+
+__all__ = ["Target", "explain", "is_overload"]
+
+_OVERLOADED = frozenset({429, 503, 529})
+_LONGEST_MESSAGE = 300
+"""Characters of a server's message that are shown."""
+_TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request was sent to, for messages."""
+
+    url: str
+    """Without a password."""
+    prefix: str
+    """What the variables that name it begin with, such as HOPGRAPH_LLM."""
+    model: str
+    models: Sequence[str]
+    """Those that the server has; empty if not known."""
+
+
+def is_overload(error: Exception) -> bool:
+    """Whether a server had too much to do for a request, and may take it later."""
+    return isinstance(error, TimeoutError) or (isinstance(error, Refusal) and error.status in _OVERLOADED)
+
+
+def explain(error: Exception, target: Target, seconds: float, secret: str) -> EndpointError:
+    """The error for a request that failed.
+
+    Args:
+        error: As `Connections` raises it, or whatever reading the answer raised.
+        target: Where the request went.
+        seconds: Its time-out.
+        secret: Key that no message may contain; "" if there is none.
+    """
+    import aiohttp
+
+    if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+        return EndpointError(
+            f"{target.url} did not answer within {seconds:g} s",
+            hint="raise HOPGRAPH_LLM_TIMEOUT, or see whether the server is overloaded",
+        )
+    if isinstance(error, Refusal):
+        return _refused(error.status, _one_line(error.detail, secret), target)
+    if isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
+        cause = root_cause(error)
+        return EndpointError(
+            f"can't reach the model's server at {target.url}: {type(cause).__name__}: {_one_line(cause, secret)}",
+            hint=f"is it running? `hopgraph doctor` tells more; unset {target.prefix}_URL to do without it",
+        )
+    return EndpointError(
+        f"{target.url} answered with something that is not a chat completion: {_one_line(error, secret)}",
+        hint=f"check {target.prefix}_URL; is there a proxy or another program at this address?",
+        permanent=True,
+    )
+
+
+def _one_line(what: object, secret: str) -> str:
+    """What a server said, without markup; some servers repeat the key that they refuse."""
+    text = " ".join(re.sub(r"<[^<>]*>", " ", str(what)).split())
+    text = text.replace(secret, "***") if secret else text
+    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "..."
+
+
+def _refused(status: int, detail: str, target: Target) -> EndpointError:
+    said = f": {detail}" if detail else ""
+    if status in (400, 413) and _TOO_LONG.search(detail.lower()):
+        return PromptTooLong(
+            f"the prompt does not fit the model's context{said}", hint="set HOPGRAPH_LLM_CONTEXT", permanent=True
+        )
+    return EndpointError(
+        f"{target.url} refused the request with status {status}{said}",
+        hint=_advice(status, target),
+        permanent=not passes(status),
+    )
+
+
+def _advice(status: int, target: Target) -> str:
+    """What to do about a refusal."""
+    if status == 404 and target.model and target.models and target.model not in target.models:
+        near = did_you_mean(target.model, target.models)
+        return f"set {target.prefix}_MODEL; {near}the server has {', '.join(target.models[:10])}"
+    hints = {
+        401: f"set {target.prefix}_API_KEY",
+        403: f"set {target.prefix}_API_KEY",
+        404: f"check {target.prefix}_URL (it usually ends in /v1) and {target.prefix}_MODEL",
+        429: "the server is rate-limited: set a lower HOPGRAPH_LLM_CONCURRENCY",
+    }
+    return hints.get(status, "see the server's log")

@@ -1,0 +1,60 @@
+"""How busy a vLLM server is, as its metrics say, for the limit of calls in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+
+from inference.adaptive import AdaptiveLimit
+from inference.http import Refusal
+from inference.limiter import Limiter
+
+__all__ = ["LoadWatch"]
+
+_PAUSE = 0.5
+"""Seconds between two requests for the metrics, once the limit is known."""
+
+
+class LoadWatch:
+    """Requests the metrics in the background; the limiter calls it every tenth of a second while calls wait.
+
+    Args:
+        limiter: Told what the metrics say.
+        metrics: Gives the text of /metrics.
+    """
+
+    def __init__(self, limiter: Limiter, metrics: Callable[[], Awaitable[str]]) -> None:
+        self._limiter = limiter
+        self._metrics = metrics
+        self._request: asyncio.Task[None] | None = None
+        self._requested = 0.0
+        self._has_metrics = True
+
+    def __call__(self) -> None:
+        """Start a request, unless one is under way or the server has no such metrics."""
+        adaptive = self._limiter.adaptive
+        if adaptive is None or not self._has_metrics or (self._request is not None and not self._request.done()):
+            return
+        now = time.monotonic()
+        if now - self._requested >= (_PAUSE if adaptive.settled else 0):
+            self._requested = now
+            self._request = asyncio.create_task(self._update(adaptive))
+
+    async def _update(self, adaptive: AdaptiveLimit) -> None:
+        import aiohttp
+
+        try:
+            text = await self._metrics()
+        except (Refusal, OSError, aiohttp.ClientError):
+            text = ""
+        self._has_metrics = "vllm:num_requests_running" in text
+        if self._has_metrics:
+            adaptive.told(_gauge(text, "running"), _gauge(text, "waiting"))
+            self._limiter.update()
+
+
+def _gauge(text: str, name: str) -> float:
+    """A gauge of vLLM's requests, summed over its engines."""
+    return sum(map(float, re.findall(rf"^vllm:num_requests_{name}(?:{{[^}}]*}})? (\S+)$", text, re.M)))

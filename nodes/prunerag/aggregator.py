@@ -1,0 +1,71 @@
+"""Aggregator: an inner node's answer from what its children pass up (PruneRAG, Sec. 3.3, case ii)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from nodes.generator import Answer, read_answer
+from nodes.kit.model import Items, ask_model
+from nodes.kit.passages import fetch, interleave
+from nodes.kit.rendering import passage_blocks, quoted
+from nodes.kit.steps import logged
+from nodes.prunerag.context import PruneContext
+from nodes.prunerag.state import Branch, TreeNode
+from nodes.prunerag.tree import passed_up
+
+__all__ = ["aggregator"]
+
+
+async def aggregator(state: Branch, runtime: Runtime[PruneContext]) -> dict[str, Any]:
+    """Work out one inner node's answer from its children's results and its own documents.
+
+    In the place of a child without a result stands what its own children passed up, and its documents. With
+    `backtrace="single_call"` the root does so for the whole tree.
+    """
+    node = state["node"]
+    whole = runtime.context.backtrace == "single_call"
+    below = passed_up(state["tree"], node)
+    documents = interleave([node["documents"], *(other["documents"] for other in below if not other["result"])])
+    ids = [ref["id"] for ref in documents]
+    asked = await ask_model(
+        runtime,
+        "prunerag/single_call" if whole else "prunerag/aggregator",
+        Answer,
+        {
+            "question": quoted(state["question"]),
+            "query": quoted(node["query"]),
+            "results": _results(below) or "(none)",
+        },
+        at=f"{node['id']}/backtrace",
+        items=Items("documents", passage_blocks(await fetch(state, ids))),
+        role="generator",
+    )
+    answer, status = read_answer(asked.value)
+    row = asked.step(
+        "aggregate",
+        parent=node["id"],
+        question=node["query"],
+        answer=answer,
+        verdict=status,
+        evidence=ids,
+        instead="there is no answer",
+    )
+    # Inner nodes are worked on side by side: only the root, which comes last and alone, fails the run.
+    failed = {"error": asked.error} if node["id"] == "root" else {}
+    return {"tree": [{**node, "result": answer}], **failed, **logged(row, asked)}
+
+
+def _results(nodes: Sequence[TreeNode]) -> str:
+    """What the children pass up, a line each."""
+    rows = []
+    for node in nodes:
+        if node["kind"] == "entity" and node["result"]:
+            rows.append(f"- About {quoted('; '.join(node['entities']))}: {quoted(node['result'])}")
+        elif node["result"]:
+            rows.append(f"- {quoted(node['query'])} {quoted(node['result'])}")
+        elif node["kind"] == "query":
+            rows.append(f"- {quoted(node['query'])} (no answer, see the passages)")
+    return "\n".join(rows)

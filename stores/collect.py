@@ -1,0 +1,182 @@
+"""Which passages a new version of an index holds: those that are given, and those of the old version that stay."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+from inference.errors import InputError, StoreError
+from stores.cutting import split_passage
+from stores.manifest import Manifest
+from stores.passages import Passage
+from stores.records import UNORDERED, Records
+from stores.sentences import split_sentences
+
+__all__ = ["Built", "ContentHash", "Located", "Progress", "batches", "collect", "compare", "content_hash"]
+
+READ_BATCH = 512
+
+T = TypeVar("T")
+Progress = Callable[[Literal["read", "encode", "store"], int, int | None], None]
+"""Called with the stage, how many passages it has done, and of how many (None: not known yet)."""
+
+
+class Located(NamedTuple):
+    """A passage and where it came from, for reports: `corpus.jsonl, line 12`."""
+
+    where: str
+    passage: Passage
+
+
+@dataclass
+class Built:
+    """What a build did."""
+
+    manifest: Manifest = field(init=False)
+    read: int = 0
+    """Passages given, before long ones were cut."""
+    duplicates: list[str] = field(default_factory=list)
+    """Where an id came a second time; the first passage of an id is kept."""
+    empties: list[str] = field(default_factory=list)
+    """Where a passage had no text; those are left out."""
+    replaced: int = 0
+    """Passages or articles that were in the index and have been given again."""
+    replaces: int = 0
+    """Passages of the index that a new one takes the place of."""
+    removed: int = 0
+    """Passages that were in the index and are not any more."""
+    encoded: int = 0
+    """Passages encoded now; the others' vectors were known."""
+    seconds: float = 0.0
+    size: int = 0
+    """Bytes on disk of what is served."""
+
+
+def collect(
+    records: Records,
+    passages: Iterable[Passage | Located],
+    old: Path | None,
+    remove: Sequence[str],
+    result: Built,
+    tell: Progress,
+) -> None:
+    """Write the passages of the new version: what stays of the old one, then what is given."""
+    intake = _Intake(result)
+    fresh: list[Passage] = []
+    given = intake.accept(passages)
+    # All that is given is read before the old passages are copied: it says which of them are replaced.
+    if old is not None:
+        fresh = list(given)
+        with contextlib.closing(Records(old / "passages.sqlite")) as before:
+            given = _keep(before, records, fresh, set(remove), result)
+    for batch in batches(given, READ_BATCH):
+        records.append(_filled(batch))
+        tell("read", records.count, None)
+    if not records.count:
+        if remove:
+            raise InputError(
+                "this would remove every passage", hint="an index holds at least one; `hopgraph rm index` deletes it"
+            )
+        raise InputError("no passages with a text were given", hint="see whether the files are the right ones")
+
+
+class _Intake:
+    """Takes passages one by one, reports and drops the empty and the repeated ones, and cuts the long ones."""
+
+    def __init__(self, result: Built) -> None:
+        self._result = result
+        self._ids: set[str] = set()
+
+    def accept(self, passages: Iterable[Passage | Located]) -> Iterator[Passage]:
+        for number, item in enumerate(passages, start=1):
+            where, passage = item if isinstance(item, Located) else (f"passage {number}", item)
+            self._result.read += 1
+            if not passage.text.strip():
+                self._result.empties.append(where)
+            elif passage.id in self._ids:
+                self._result.duplicates.append(f"{where}: id {passage.id}")
+            else:
+                self._ids.add(passage.id)
+                parts = split_passage(passage)
+                self._ids.update(part.id for part in parts)
+                yield from parts
+
+
+def _keep(
+    before: Records, records: Records, fresh: list[Passage], remove: set[str], result: Built
+) -> Iterator[Passage]:
+    """Copy what stays, and put what is given again into its old place; gives the passages that are new."""
+    groups: dict[str, list[Passage]] = {}
+    for passage in fresh:
+        groups.setdefault(passage.source or passage.id, []).append(passage)
+    given, unknown, replaced = set(groups), set(remove), set()
+    for chunk in before.chunks():
+        rows: list[Passage] = []
+        for passage in chunk:
+            names = {passage.id, passage.source or passage.id}
+            asked = names | {passage.file} if passage.file else names
+            unknown -= asked
+            if asked & remove:
+                result.removed += 1
+            elif again := names & given:
+                replaced.add(passage.source or passage.id)
+                rows += [part for key in sorted(again) for part in groups.pop(key, [])]
+            else:
+                rows.append(passage)
+        records.append(_filled(rows))
+    result.replaced = len(replaced)
+    if unknown:
+        listed = ", ".join(sorted(unknown)[:10])
+        hint = "`hopgraph search` shows ids; nothing was removed"
+        if not before.has_files:
+            hint += (
+                ". This index was built by a version that did not keep which file a row came from: give the rows' ids"
+            )
+        raise StoreError(f"not in the index: {listed}", hint=hint)
+    return iter([passage for group in groups.values() for passage in group])
+
+
+def compare(old: Path, records: Records, result: Built) -> None:
+    """Count what a new index does away with; nothing of a damaged one, which is built anew to mend it."""
+    with contextlib.suppress(StoreError), contextlib.closing(Records(old / "passages.sqlite")) as before:
+        stay = sum(len(records.named(ids)) for ids in before.ids())
+        result.replaces, result.removed = before.count, before.count - stay
+
+
+class ContentHash(NamedTuple):
+    """The hash of an index's content."""
+
+    hash: str
+    known: bool
+    """Whether the served version has the same content."""
+
+
+def content_hash(old: Path | None, records: Records) -> ContentHash:
+    """The hash of what has been collected; that of an index of an earlier version if it is still the same."""
+    before = ""
+    if old is not None:
+        with contextlib.suppress(StoreError):
+            before = Manifest.read(old).corpus_hash
+    # Runs that were started on an index of an earlier version have to find its hash again.
+    if before and not before.startswith(UNORDERED) and records.ordered_hash() == before:
+        return ContentHash(before, known=True)
+    found = records.hash()
+    return ContentHash(found, known=found == before)
+
+
+def _filled(passages: list[Passage]) -> list[Passage]:
+    """The passages, each with its sentences: its own, or else spaCy's."""
+    missing = [i for i, passage in enumerate(passages) if not passage.sentences]
+    for i, sentences in zip(missing, split_sentences([passages[i].text for i in missing]), strict=True):
+        passages[i] = replace(passages[i], sentences=tuple(sentences))
+    return passages
+
+
+def batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    """The items in order, so many at a time."""
+    while batch := list(islice(items, size)):
+        yield batch

@@ -1,0 +1,29 @@
+"""Rows of a SQLite table by many keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["select_in"]
+
+_KEYS = 500
+"""Keys a statement; SQLite's own limit was 999 before version 3.32."""
+
+
+def select_in(
+    run: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]], what: str, key: str, values: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Rows whose key is one of many values.
+
+    Args:
+        run: Runs a statement with its values and gives all rows.
+        what: Columns and table: `id, title FROM passages`.
+        key: The column that is compared.
+        values: As many as you like.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for start in range(0, len(values), _KEYS):
+        part = list(values[start : start + _KEYS])
+        rows += run(f"SELECT {what} WHERE {key} IN ({','.join('?' * len(part))})", part)
+    return rows

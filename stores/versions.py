@@ -1,0 +1,76 @@
+"""Versions of an index on disk: who may write one, and which are removed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from inference.errors import InputError, StoreError
+from inference.locks import lock
+from inference.settings import get_settings
+from stores.manifest import Manifest, current_version
+from stores.vector_store import vector_store
+
+__all__ = ["building", "prune"]
+
+
+@contextlib.contextmanager
+def building(folder: Path, name: str) -> Iterator[None]:
+    """Be the only process that builds this index. Wrong input leaves nothing: the same command can't go on with it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("a+", encoding="utf-8") as file:
+            _claim(file, name)
+            try:
+                yield
+            except InputError:
+                old = current_version(folder)
+                if old is None and not (folder / "vectors.sqlite").exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    prune(folder, old)
+                raise
+    except (OSError, sqlite3.Error) as error:
+        if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreError(
+                f"can't write the index {name!r}: the folder {get_settings().home} can't be written ({error})",
+                hint="set HOPGRAPH_HOME to a folder that can be written",
+            ) from error
+        raise StoreError(
+            f"can't write the index {name!r}: {error}", hint="is the disk full, or HOPGRAPH_HOME not writable?"
+        ) from error
+
+
+def _claim(file: IO[str], name: str) -> None:
+    held = lock(file)
+    file.seek(0)
+    if not held:
+        raise StoreError(
+            f"index {name!r} is being built by another process ({file.read().strip() or 'unknown'})",
+            hint="wait until it is done; searching the index meanwhile is fine",
+        )
+    file.truncate()
+    file.write(f"process {os.getpid()}")
+    file.flush()
+
+
+def prune(folder: Path, keep: Path | None) -> None:
+    """Remove versions that are neither served nor being read, and what killed builds have left."""
+    for version in sorted((folder / "versions").glob("*")):
+        if version == keep:
+            continue
+        with (version / "in_use").open("a") as in_use:
+            if lock(in_use):
+                _remove(version)
+
+
+def _remove(version: Path) -> None:
+    with contextlib.suppress(StoreError):
+        vector_store(Manifest.read(version), version).drop()
+    shutil.rmtree(version)
