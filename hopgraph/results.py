@@ -34,7 +34,7 @@ class Change(TypedDict):
 
 
 class Waiting(TypedDict):
-    """A verdict that waits for a person (`nodes.person`)."""
+    """A verdict that waits for a person (`nodes.kit.person`)."""
 
     id: str
     """To name it by when it is decided."""
@@ -64,7 +64,7 @@ class Result(TypedDict):
     notes: NotRequired[list[str]]
     """What one should know before believing the answer, such as that no passage supports it; absent if nothing."""
     tree: NotRequired[list[dict[str, Any]]]
-    """PruneRAG's tree, the nodes as `nodes.state.TreeNode` has them but for `documents`, which are passage ids."""
+    """PruneRAG's tree: `nodes.prunerag.state.TreeNode`, but `documents` are passage ids."""
     error: NotRequired[RunError]
     """Why it failed, when it did."""
     passages: NotRequired[list[EvidencePassage]]

@@ -75,7 +75,7 @@ class Run:
 
         Args:
             on_step: Called with each step of the trajectory as it ends.
-            on_event: Called with all that happens, steps among it, as it happens: see `nodes.events`.
+            on_event: Called with all that happens, steps among it, as it happens: see `nodes.kit.events`.
 
         Raises:
             InputError: The question or the settings are wrong.
@@ -185,7 +185,7 @@ async def ask(
         gold: Gold evidence for the oracle conditions.
         gold_route: Gold route for the oracle routers.
         on_step: Called with each step of the trajectory as it ends.
-        on_event: Called with all that happens, steps among it, as it happens: see `nodes.events`.
+        on_event: Called with all that happens, steps among it, as it happens: see `nodes.kit.events`.
 
     Raises:
         InputError: The question, the settings or the thread's id are wrong; nothing was kept.
@@ -220,7 +220,7 @@ async def resume(
         saver: Where it is kept.
         on_step: Called with each step of the trajectory as it ends.
         on_event: Called with all that happens, as for `ask`.
-        decisions: What a person decided, by the id of what was waiting: see `nodes.person.decide`. Others wait on.
+        decisions: What a person decided, by the id of what was waiting: see `nodes.kit.person.decide`. Others wait on.
         changes: Settings that are changed from here on: see `changed`. The thread keeps them.
 
     Raises:

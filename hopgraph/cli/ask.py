@@ -169,7 +169,7 @@ async def _go_on(
     answer: str | None = None,
     changes: dict[str, Any] | None = None,
 ) -> tuple[Result, str | None]:
-    from hopgraph.review import read_decisions
+    from hopgraph.cli.review import read_decisions
     from hopgraph.run import resume
     from hopgraph.threads import changed, read_thread
     from inference.errors import InputError
@@ -202,7 +202,7 @@ async def _complete(result: Result, saver: Any, show: Show) -> Result:
 
 async def _decided(result: Result, saver: Any, show: Show) -> Result:
     """The result after all that a person at the terminal decided; elsewhere as it is."""
-    from hopgraph.review import ask_at_terminal
+    from hopgraph.cli.review import ask_at_terminal
     from hopgraph.run import resume
 
     while result.get("waiting") and show in ("status", "lines") and sys.stdin.isatty():
@@ -267,7 +267,7 @@ def _finish(result: Result, index: str | None, as_json: bool) -> None:
     if result["status"] == "failed":
         error = result["error"]
         if waiting := result.get("waiting"):
-            from hopgraph.review import how_to_decide
+            from hopgraph.cli.review import how_to_decide
 
             _note(how_to_decide(result["thread"], waiting))
             raise typer.Exit(4)
