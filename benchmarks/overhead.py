@@ -26,7 +26,8 @@ import typer
 from serving import ReplyTimes, cpu_seconds, serving
 
 from hopgraph import loop
-from hopgraph.evaluation.data import Question, read_questions, sample
+from hopgraph.evaluation.data import Question, sample
+from hopgraph.evaluation.datasets import read_questions
 from hopgraph.methods import METHODS, load
 from hopgraph.run import ask, make_context, new_thread
 from inference.errors import HopgraphError

@@ -24,8 +24,9 @@ from serving import ReplyTimes, forget, serving
 from spent import by_thread, listed
 
 from hopgraph import loop
-from hopgraph.evaluation.data import read_questions, sample
-from hopgraph.reading import read_index
+from hopgraph.evaluation.data import sample
+from hopgraph.evaluation.datasets import read_questions
+from hopgraph.knowledge.reading import read_index
 from hopgraph.run import make_context
 from inference.settings import get_settings
 from nodes.compactrag.context import ReaderContext

@@ -34,7 +34,8 @@ from serving import ReplyTimes, cpu_seconds, forget, serving
 
 from hopgraph import loop
 from hopgraph.evaluation import plan, runner
-from hopgraph.evaluation.data import Question, read_questions, sample
+from hopgraph.evaluation.data import Question, sample
+from hopgraph.evaluation.datasets import read_questions
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.methods import METHODS
 from inference.errors import HopgraphError

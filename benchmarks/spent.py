@@ -27,7 +27,8 @@ from overhead import kept
 from serving import ReplyTimes, cpu_seconds, serving
 
 from hopgraph import loop
-from hopgraph.evaluation.data import read_questions, sample
+from hopgraph.evaluation.data import sample
+from hopgraph.evaluation.datasets import read_questions
 from hopgraph.run import make_context
 from inference.settings import get_settings
 

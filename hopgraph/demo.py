@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from hopgraph import loop
+from hopgraph.contexts import checked
 from hopgraph.methods import METHODS, context_class
 from hopgraph.results import Result
 from hopgraph.run import ask, make_context, new_thread
@@ -73,8 +74,8 @@ def _index() -> None:
 def _take_over_pairs() -> None:
     """Give the index the knowledge base that is bundled with it; what has been read besides stays."""
     from hopgraph.cli.read import print_report
-    from hopgraph.pair_files import import_pairs
-    from hopgraph.reading import report
+    from hopgraph.knowledge.pair_files import import_pairs
+    from hopgraph.knowledge.report import report
 
     import_pairs(INDEX, PAIRS)
     print_report(report(INDEX))
@@ -83,13 +84,13 @@ def _take_over_pairs() -> None:
 def read_pairs() -> None:
     """Read the bundled knowledge base anew (`make demo-pairs`)."""
     from hopgraph.cli.read import print_report
-    from hopgraph.pair_files import export_pairs
-    from hopgraph.reading import read_index
+    from hopgraph.knowledge.pair_files import export_pairs
+    from hopgraph.knowledge.reading import read_index
 
     _index()
     gold = dict.fromkeys(key for row in sorted(_questions(), key=_comes_first) for key in row["gold_ids"])
-    context = make_context("compactrag_reader", {"index": INDEX, **READER})
-    made = loop.run(read_index(cast(ReaderContext, context), ids=list(gold)[:MOST_READ], anew=True))
+    context = checked(ReaderContext, {"index": INDEX, **READER})
+    made = loop.run(read_index(context, ids=list(gold)[:MOST_READ], anew=True))
     export_pairs(INDEX, PAIRS)
     print_report(made)
 

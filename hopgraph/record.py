@@ -10,7 +10,7 @@ from langgraph.constants import TASKS
 
 from hopgraph.methods import load
 from hopgraph.results import Result, result_of
-from hopgraph.run import Thread, read_thread, readable, values_of
+from hopgraph.threads import Thread, read_thread, readable, values_of
 from nodes.kit.request import unpack_prompt
 from nodes.kit.state import SentenceRef
 

@@ -93,6 +93,7 @@ def check_input(
         InputError, StoreError: As `intake`.
     """
     context.check()
+    knowledge = {"knowledge": pairs_ref(index_ref(context.index))} if context.knowledge_base else {}
     for field, name in context.prompts().items():
         if text := getattr(context, field):
             parse_override(name, text, field)
@@ -101,14 +102,12 @@ def check_input(
     index = index_ref(context.index) if by_id or (context.searches and rows is None) else None
     if index is not None and by_id:
         require_ids(index, by_id)
-    if not context.knowledge_base:
-        return index, rows, {}
-    if index is None or len(by_id) < len(rows or []):
+    if knowledge and (index is None or len(by_id) < len(rows or [])):
         raise InputError(
             f"contexts: {context.method} answers from a knowledge base, and these passages are not in one",
             hint="index them, `hopgraph read` the index, and give their ids",
         )
-    return index, rows, {"knowledge": pairs_ref(index)}
+    return index, rows, knowledge
 
 
 def context_of(runtime: Runtime[Any]) -> Context:

@@ -8,17 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from hopgraph.evaluation.data import Question, read_questions
-from hopgraph.views.table import COUNTS, SHARES
+from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.datasets import DATASETS, read_questions
+from hopgraph.evaluation.summary import ALL_METRICS
 
 DOCS = Path(__file__).parents[1] / "docs"
 EVALUATION = (DOCS / "evaluation.md").read_text()
 
 
-@pytest.mark.parametrize("label", [*SHARES.values(), *COUNTS.values()])
-def test_every_column_of_the_result_tables_is_explained(label):
+@pytest.mark.parametrize("name", [name for name, metric in ALL_METRICS.items() if metric.places])
+def test_every_column_of_the_result_tables_is_explained(name):
     legend = EVALUATION.partition("\n## Reading the tables\n")[2].partition("\n## ")[0]
-    assert f"`{label}`" in legend
+    assert f"| `{ALL_METRICS[name].label}` | {ALL_METRICS[name].meaning} |" in legend
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_dataset_is_listed(name):
+    assert f"\n| `{name}` | {DATASETS[name].title} |" in EVALUATION
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Question)])

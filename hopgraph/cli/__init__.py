@@ -10,7 +10,7 @@ import typer
 
 from hopgraph.cli.ask import ask, resume
 from hopgraph.cli.doctor import doctor
-from hopgraph.cli.eval import evaluate
+from hopgraph.cli.eval import EvalCommand, evaluate
 from hopgraph.cli.graph import graph
 from hopgraph.cli.index import index, search
 from hopgraph.cli.listing import lists, rm
@@ -55,7 +55,7 @@ def _options(
 
 for command in (index, read, search, ask, resume, trace, report, studio, serve, doctor, graph):
     app.command()(command)
-app.command("eval")(evaluate)
+app.command("eval", cls=EvalCommand)(evaluate)
 app.add_typer(prompts, name="prompts")
 app.add_typer(lists, name="list")
 app.add_typer(rm, name="rm")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,9 @@ import typer
 
 from hopgraph import loop
 from hopgraph.cli import completion
+from hopgraph.cli.checks import check_endpoint
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import AsJson, Cached, settings_of
 from hopgraph.cli.stopping import resumable
 
 if TYPE_CHECKING:
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
     from nodes.kit.events import Event
     from nodes.kit.state import RunError
 
-__all__ = ["AsJson", "ask", "check_endpoint", "check_index", "resume", "settings_of", "use_cache"]
+__all__ = ["ask", "resume"]
 
 Show = Literal["nothing", "status", "lines", "json"]
 Stream = Annotated[
     bool, typer.Option("--stream", help="Show what happens as it happens, on standard error; with --json as JSON.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
 def ask(
@@ -56,13 +56,11 @@ def ask(
             autocompletion=completion.threads,
         ),
     ] = None,
-    cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
+    _: Cached = False,
     stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question."""
-    if cache:
-        use_cache()
     values = settings_of(settings or [], index=index)
     _finish(*loop.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
 
@@ -99,30 +97,27 @@ async def _ask(
     show: Show,
 ) -> tuple[Result, str | None]:
     """The result, and the index it is from."""
-    from hopgraph.methods import check_method
-    from hopgraph.run import ask, check_thread, make_context, new_thread
+    from hopgraph.methods import make_context
+    from hopgraph.origins import check_thread, config_of, new_thread
+    from hopgraph.run import Run
     from inference.errors import InputError
-    from nodes.intake import check_question
     from stores.checkpoints import open_checkpoints
 
     async with open_checkpoints() as saver:
-        if thread is not None:
-            check_thread(thread)
-            if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
-                return await _go_on(thread, question, saver, show, changes=values)
+        if thread is not None and await saver.aget_tuple(config_of(check_thread(thread))) is not None:
+            return await _go_on(thread, question, saver, show, changes=values)
         if question is None:
             raise InputError("question: none is given", hint='hopgraph ask "..." --index NAME')
-        context = make_context(check_method(method), values)
-        question = check_question(question)
+        context = make_context(method, values)
         given = _read_contexts(contexts) if contexts is not None else None
+        run = Run.of(question, context, saver, thread=thread or new_thread(context), contexts=given)
         _check_run(context, given)
         await check_endpoint(context.model, context.generator_model)
         # Only now, when nothing but the run itself can fail any more.
-        thread = thread or new_thread(context)
-        _note(f"thread {thread}")
-        async with resumable(thread, saver):
+        _note(f"thread {run.thread.id}")
+        async with resumable(run.thread.id, saver):
             with _progress(show) as on_event:
-                result = await ask(question, context, saver, thread=thread, contexts=given, on_event=on_event)
+                result = await run.start(on_event=on_event)
             return await _complete(result, saver, show), context.index
 
 
@@ -175,7 +170,8 @@ async def _go_on(
     changes: dict[str, Any] | None = None,
 ) -> tuple[Result, str | None]:
     from hopgraph.review import read_decisions
-    from hopgraph.run import changed, read_thread, resume
+    from hopgraph.run import resume
+    from hopgraph.threads import changed, read_thread
     from inference.errors import InputError
 
     found = await read_thread(thread, saver)
@@ -198,7 +194,7 @@ async def _complete(result: Result, saver: Any, show: Show) -> Result:
     """The result after all that a person decides at the terminal; for JSON with the texts of the evidence."""
     result = await _decided(result, saver, show)
     if show in ("nothing", "json"):
-        from hopgraph.run import evidence_passages, read_thread
+        from hopgraph.threads import evidence_passages, read_thread
 
         result["passages"] = await evidence_passages(await read_thread(result["thread"], saver), saver)
     return result
@@ -216,71 +212,11 @@ async def _decided(result: Result, saver: Any, show: Show) -> Result:
     return result
 
 
-def check_index(name: str | None) -> None:
-    """Say at once that an index is missing, before a model is started."""
-    from nodes.kit.passages import index_ref
-
-    index_ref(name)
-
-
-async def check_endpoint(model: str | None, generator_model: str | None = None) -> None:
-    """Say at once that an endpoint can't be used, instead of after the retries of the first call.
-
-    Raises:
-        InputError, EndpointError: See `Endpoint.check`.
-    """
-    from inference.settings import get_settings
-    from nodes.kit.model import open_endpoint
-
-    await (await open_endpoint(model)).check()
-    if get_settings().server("generator").own or generator_model:
-        await (await open_endpoint(generator_model, "generator")).check()
-
-
 def _read_contexts(path: Path) -> list[dict[str, Any]]:
     from stores.passages import read_passages
 
     passages = list(read_passages(path))
     return [{"title": p.title, "text": p.text, "sentences": list(p.sentences)} for p in passages]
-
-
-def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
-    """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text.
-
-    Args:
-        pairs: As they were given.
-        options: Settings that have an option of their own; None where it was not given.
-
-    Raises:
-        InputError: A pair is none, or gives what another pair or an option of its own gives.
-    """
-    from inference.errors import InputError
-
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise InputError(f"--set {pair!r}: must be KEY=VALUE")
-        if key.strip() in values:
-            raise InputError(f"--set {key.strip()}: given twice", hint="leave one of them out")
-        try:
-            values[key.strip()] = json.loads(value)
-        except ValueError:
-            values[key.strip()] = value
-    given = {key: value for key, value in options.items() if value is not None}
-    if twice := sorted(given.keys() & values.keys()):
-        raise InputError(
-            f"{twice[0]}: given by --{twice[0].replace('_', '-')} and by --set", hint="leave one of them out"
-        )
-    return values | given
-
-
-def use_cache() -> None:
-    """Have model replies of earlier runs reused in this process."""
-    from inference.settings import get_settings
-
-    os.environ["HOPGRAPH_CACHE"] = "on"
-    get_settings.cache_clear()
 
 
 def _note(text: str) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.ask import AsJson, settings_of, use_cache
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import AsJson, Cached, settings_of
 from hopgraph.cli.stopping import stoppable
-from hopgraph.evaluation.suites import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,22 @@ if TYPE_CHECKING:
     from hopgraph.evaluation.scoring import Record
     from hopgraph.evaluation.summary import Summary
 
-__all__ = ["evaluate"]
+__all__ = ["EvalCommand", "evaluate"]
+
+
+class EvalCommand(TyperCommand):
+    """The command, whose help lists datasets and suites; nothing else needs them before it runs."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        from hopgraph.evaluation.datasets import DATASETS
+        from hopgraph.evaluation.suites import SUITES
+
+        datasets = " ".join(name for name in DATASETS if name != "own")
+        for option in self.params:
+            if isinstance(option, TyperOption) and option.help:
+                option.help = option.help.format(datasets=datasets, suites=", ".join(SUITES))
+        super().format_help(ctx, formatter)
 
 
 def evaluate(
@@ -45,8 +60,8 @@ def evaluate(
     dataset: Annotated[
         str,
         typer.Option(
-            help="hotpotqa 2wikimultihopqa musique multihoprag bamboogle nq popqa triviaqa strategyqa squad compound: "
-            "their official files, or our JSON Lines. own: JSON Lines, or CSV with columns question and answers."
+            help="{datasets}: their official files, or our JSON Lines. "
+            "own: JSON Lines, or CSV with columns question and answers."
         ),
     ] = "own",
     questions: Annotated[Path | None, typer.Option("--questions", "-q", help="File of questions.")] = None,
@@ -69,9 +84,7 @@ def evaluate(
         str | None,
         typer.Option(help="A method: it, and it without each of its parts.", autocompletion=completion.methods),
     ] = None,
-    suite: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"What a paper measures besides: {', '.join(SUITES)}.")
-    ] = None,
+    suite: Annotated[str | None, typer.Option(metavar="NAME", help="What a paper measures besides: {suites}.")] = None,
     contexts: Annotated[
         bool, typer.Option("--contexts", help="Answer from the passages that come with the questions; no search.")
     ] = False,
@@ -89,14 +102,12 @@ def evaluate(
     wrong: Annotated[
         float, typer.Option(min=0, max=1, help="With --perfect: probability that an agent's reply is wrong.")
     ] = 0.0,
-    cache: Annotated[bool, typer.Option("--cache", help="Reuse model replies of earlier runs.")] = False,
+    _: Cached = False,
     as_json: AsJson = False,
 ) -> None:
     """Put questions to methods: EM, F1, recall and costs. What was finished is never lost; --resume goes on."""
     from hopgraph.evaluation.folder import RunFolder
 
-    if cache:
-        use_cache()
     prices = _price(price)
     if resume is not None:
         _refuse_with_resume(
@@ -180,7 +191,8 @@ def _refuse_unused_index(contexts: bool, variants: Sequence[Variant]) -> None:
 
 
 def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | None) -> list[Question]:
-    from hopgraph.evaluation.data import read_questions, sample
+    from hopgraph.evaluation.data import sample
+    from hopgraph.evaluation.datasets import read_questions
 
     return sample(read_questions(_required(path, "--questions", "a file of questions"), dataset), limit, seed)
 

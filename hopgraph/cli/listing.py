@@ -120,23 +120,23 @@ def _ask(what: str, command: str) -> None:
 
 async def _threads(limit: int) -> tuple[list[dict[str, Any]], int]:
     """Only the newest threads' latest checkpoints are read, and only the text columns of others."""
-    from hopgraph.run import about_of
+    from hopgraph.origins import origin_of
     from stores.checkpoints import kept_threads, open_checkpoints
 
     rows: list[dict[str, Any]] = []
     async with open_checkpoints(read_only=True) as saver:
         kept, total = await kept_threads(saver, limit)
         for thread in kept:
-            about = about_of(thread.metadata)
+            origin = origin_of(thread.metadata)
             latest = await saver.aget_tuple({"configurable": {"thread_id": thread.id}})
             values = latest.checkpoint["channel_values"] if latest else {}
             rows.append(
                 {
                     "thread": thread.id,
-                    "method": about.method if about else "",
+                    "method": origin.method if origin else "",
                     "status": _status(latest) if latest else "",
                     "changed": str(latest.checkpoint["ts"])[:19] + "+00:00" if latest else "",
-                    "question": (about.question if about else "") or str(values.get("question", "")),
+                    "question": (origin.question if origin else "") or str(values.get("question", "")),
                 }
             )
     return rows, total
@@ -155,7 +155,7 @@ def _status(latest: CheckpointTuple) -> str:
 async def _delete_threads(ids: Sequence[str]) -> None:
     from contextlib import AsyncExitStack
 
-    from hopgraph.run import check_thread
+    from hopgraph.origins import check_thread
     from inference.errors import StoreError
     from stores.checkpoints import only_here, open_checkpoints
 

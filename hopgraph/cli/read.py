@@ -13,12 +13,12 @@ import typer
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.ask import settings_of
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import settings_of
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
-    from hopgraph.reading import Report
+    from hopgraph.knowledge.report import Report
     from stores.readings import Reading
 
 __all__ = ["print_report", "read"]
@@ -59,7 +59,7 @@ def read(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
     """Read an index into the question-answer pairs that CompactRAG answers from. What was cut off goes on."""
-    from hopgraph.reading import report
+    from hopgraph.knowledge.report import report
     from inference.errors import InputError
 
     if not index:
@@ -67,12 +67,12 @@ def read(
     if export is not None and load is not None:
         raise InputError("give one of --export and --import")
     if export is not None:
-        from hopgraph.pair_files import export_pairs
+        from hopgraph.knowledge.pair_files import export_pairs
 
         export_pairs(index, export)
         made = report(index)
     elif load is not None:
-        from hopgraph.pair_files import import_pairs
+        from hopgraph.knowledge.pair_files import import_pairs
 
         taken = import_pairs(index, load)
         made = report(index)
@@ -98,7 +98,7 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
     if questions is None:
         yield
         return
-    from hopgraph.evaluation.data import read_questions
+    from hopgraph.evaluation.datasets import read_questions
     from hopgraph.evaluation.simulated import Simulation
     from hopgraph.simulation.playing import playing
 
@@ -110,13 +110,12 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
 async def _read(
     values: dict[str, Any], ids: list[str] | None, limit: int | None, retry_failed: bool, anew: bool
 ) -> Report:
-    from hopgraph.cli.ask import check_endpoint, check_index
-    from hopgraph.reading import read_index
-    from hopgraph.run import make_context
+    from hopgraph.cli.checks import check_endpoint, check_index
+    from hopgraph.contexts import checked
+    from hopgraph.knowledge.reading import read_index
     from nodes.compactrag.context import ReaderContext
 
-    context = make_context("compactrag_reader", values)
-    assert isinstance(context, ReaderContext)  # noqa: S101
+    context = checked(ReaderContext, values)
     check_index(context.index)
     await check_endpoint(context.model)
     # `--anew` a second time would forget what this reading has read.

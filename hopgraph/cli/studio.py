@@ -36,7 +36,7 @@ def studio(
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")] = 4,
 ) -> None:
     """Serve all graphs on this machine for LangGraph Studio, until ctrl-C."""
-    from hopgraph.cli.ask import check_index
+    from hopgraph.cli.checks import check_index
     from hopgraph.studio.packages import server_packages
     from hopgraph.studio.server import PLAN, Plan, environment
     from inference.errors import InputError
@@ -146,7 +146,8 @@ def _bound(port: int) -> int:
 
 async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str, str]], int, dict[str, Any] | None]:
     """The threads to list, how many more there are, and the one to open."""
-    from hopgraph.run import about_of, find_about, read_thread
+    from hopgraph.origins import find_origin, origin_of
+    from hopgraph.threads import read_thread
     from inference.errors import InputError
     from stores.checkpoints import kept_threads, open_checkpoints
 
@@ -156,11 +157,11 @@ async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str,
         for row in kept:
             if not _is_uuid(row.id):
                 continue
-            about = about_of(row.metadata)
-            if about is None and (found_about := await find_about(row.id, saver)):
-                about = found_about[0]
-            if about is not None:
-                rows.append((row.id, about.method, about.question[:200]))
+            origin = origin_of(row.metadata)
+            if origin is None and (kept_origin := await find_origin(row.id, saver)):
+                origin = kept_origin[0]
+            if origin is not None:
+                rows.append((row.id, origin.method, origin.question[:200]))
         opened = None
         if thread is not None:
             found = await read_thread(thread, saver)

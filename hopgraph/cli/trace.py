@@ -23,7 +23,7 @@ def trace(
 ) -> None:
     """Write a run as one HTML page that needs no network: its path, every step, prompts, replies and passages."""
     from hopgraph.record import RunRecord, read_record
-    from hopgraph.run import readable
+    from hopgraph.threads import readable
     from hopgraph.views.trace import mentioned, render_trace
     from inference.errors import InputError
     from nodes.kit.passages import find

@@ -85,7 +85,12 @@ def _tokens(prompt: int, completion: int) -> float:
     return float(prompt) + float(completion)
 
 
-_count("searches", "Queries that were searched for.", source="PruneRAG, Table 3", places={"cost": 3, "comparison": 9})
+_count(
+    "searches",
+    "Queries that were searched for.",
+    source="PruneRAG, Sec. 4.2.2, Table 3",
+    places={"cost": 3, "comparison": 9},
+)
 _count(
     "steps",
     "Rounds of searches; those made side by side are one.",
@@ -108,7 +113,7 @@ _count(
     of=lambda totals: totals.forgotten,
     label="EFR",
     better="lower",
-    source="PruneRAG, Sec. 4.1 and tables",
+    source="PruneRAG, Sec. 4.2.2, Table 1",
     places={"passages": 4, "report": 1},
 )
 def _efr(wrong: float, complete: float, questions: int) -> float | None:
@@ -124,7 +129,7 @@ def _efr(wrong: float, complete: float, questions: int) -> float | None:
     of=lambda totals: totals.forgotten,
     label="of all",
     better="lower",
-    source="PruneRAG, Eq. 6",
+    source="PruneRAG, Sec. 4.2.2, Eq. 6",
     places={"passages": 5, "report": 2},
 )
 def _efr_all(wrong: float, complete: float, questions: int) -> float | None:
@@ -141,7 +146,7 @@ def _recall_and_searches(totals: Totals) -> tuple[float, float] | None:
     "retrieval_efficiency",
     of=_recall_and_searches,
     label="per search",
-    source="PruneRAG, Table 3",
+    source="PruneRAG, Sec. 4.2.2, Table 3",
     places={"passages": 3, "report": 3},
 )
 def retrieval_efficiency(recall: float, searches: float) -> float | None:

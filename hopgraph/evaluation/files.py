@@ -36,6 +36,10 @@ class Row:
     def __contains__(self, field: str) -> bool:
         return self.values.get(field) is not None
 
+    def part(self, values: dict[str, Any]) -> Row:
+        """Other values, of the same place."""
+        return Row(values, self.where, self.number)
+
     def wrong(self, field: str, what: str, hint: str = "") -> InputError:
         """The error that says what is wrong with a field."""
         return InputError(f"{self.where}: field {field!r} {what}", hint=hint or "README.md says what a file may hold")

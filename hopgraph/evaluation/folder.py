@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from hopgraph.evaluation.data import Question, as_row, read_questions
+from hopgraph.evaluation.data import Question, as_row
+from hopgraph.evaluation.datasets import read_questions
 from hopgraph.evaluation.scoring import Record, record_of
 from inference.errors import InputError, StoreError
 

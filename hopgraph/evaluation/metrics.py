@@ -233,7 +233,7 @@ def _passage_f1(found: Set[str], gold: Set[str]) -> float:
     "retrieved_recall",
     of=lambda outcome: outcome.retrieved,
     label="recall",
-    source="PruneRAG, Table 3",
+    source="PruneRAG, Sec. 4.2.2, Table 3",
     places={"answers": 6, "passages": 1, "comparison": 6},
     searching=True,
 )
@@ -246,7 +246,7 @@ def _retrieved_recall(found: Set[str], gold: Set[str]) -> float:
     "all_gold_retrieved",
     of=lambda outcome: outcome.retrieved,
     label="all",
-    source="PruneRAG, Eq. 6",
+    source="PruneRAG, Sec. 4.2.2, Eq. 6",
     places={"passages": 2},
     searching=True,
 )

@@ -13,8 +13,7 @@ from typing import Any, get_args
 
 from hopgraph.evaluation.data import Question, as_row
 from hopgraph.evaluation.suites import SUITES
-from hopgraph.methods import context_class
-from hopgraph.run import make_context
+from hopgraph.methods import context_class, make_context
 from inference.errors import InputError
 from inference.settings import get_settings
 from nodes.kit.context import Context

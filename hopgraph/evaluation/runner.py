@@ -19,7 +19,8 @@ from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, surroundi
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
 from hopgraph.evaluation.simulated import is_simulated
 from hopgraph.results import Result
-from hopgraph.run import ask, failed, resume, thread_of
+from hopgraph.run import ask, resume, thread_of
+from hopgraph.threads import Thread, read_result
 from hopgraph.workers import run_workers
 from inference.drain import draining
 from inference.endpoints import calls_at_once
@@ -364,7 +365,7 @@ class _Runner:
             error = RunError(kind=problem.kind, message=problem.message, node="")
         except Exception as problem:  # a mistake of ours must not cost the other questions
             error = RunError(kind="internal", message=_describe(problem), node="")
-        return await failed(thread, context, self._saver, question.id, question.question, error)
+        return await read_result(Thread(thread, context, question.question, question.id), self._saver, error)
 
     def _score(self, job: Job, result: Result) -> Scored:
         from nodes.kit.passages import find, sentence_starts

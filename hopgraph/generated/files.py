@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from hopgraph import drawing
-from hopgraph.generated import settings
+from hopgraph.generated import evaluation, settings
 from hopgraph.methods import ABOUTS, load
 from inference.errors import InputError
 
@@ -56,6 +56,7 @@ def contents(root: Path = ROOT) -> dict[str, str]:
     pages = {
         "README.md": {"methods": _short_table()},
         "graphs/README.md": {"methods": _table()},
+        "docs/evaluation.md": {"datasets": evaluation.datasets(), "metrics": evaluation.metrics()},
         "docs/settings.md": {
             "common settings": settings.common(),
             "settings of methods": settings.of_methods(),

@@ -6,8 +6,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from hopgraph.methods import METHODS, READERS, context_class
-from hopgraph.run import NAMESPACE, make_context
+from hopgraph.methods import METHODS, READERS, context_class, make_context
+from hopgraph.origins import NAMESPACE
 
 if TYPE_CHECKING:
     from langgraph_sdk.client import SyncLangGraphClient

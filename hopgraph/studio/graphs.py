@@ -10,8 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph_sdk.runtime import ServerRuntime
 
-from hopgraph.methods import METHODS, READERS, context_class, load
-from hopgraph.run import make_context
+from hopgraph.methods import METHODS, READERS, context_class, load, make_context
 from hopgraph.studio.saved import save_runs
 from inference.settings import get_settings
 from stores.checkpoints import checkpoint_place, only_here

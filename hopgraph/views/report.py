@@ -184,7 +184,7 @@ def _charts(runs: Runs, summary: Summary, beside: Path) -> list[Chart]:
 
 def _read_before(runs: Runs) -> dict[str, float]:
     """Tokens that reading the corpus cost, of variants that answer from a knowledge base."""
-    from hopgraph.reading import report
+    from hopgraph.knowledge.report import report
 
     spent: dict[str, float] = {}
     for name, method in runs.methods.items():

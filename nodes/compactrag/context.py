@@ -36,16 +36,9 @@ class CompactContext(Context):
     )
 
     def check(self) -> None:
-        """The knowledge base has to be there, and checkpoints that take the places of ours.
-
-        Raises:
-            StoreError: The index has no knowledge base, or one of another state of it.
-        """
+        """Checkpoints that take the places of ours have to be there."""
         from inference.heads.exported import check_checkpoint
-        from nodes.compactrag.pairs import pairs_ref
-        from nodes.kit.passages import index_ref
 
-        pairs_ref(index_ref(self.index))
         settings = get_settings()
         check_checkpoint("HOPGRAPH_EXTRACTOR", settings.extractor)
         check_checkpoint("HOPGRAPH_REWRITER", settings.rewriter)

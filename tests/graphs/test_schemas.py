@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
+from hopgraph.knowledge.reading import read_index
 from hopgraph.methods import METHODS, READERS, load
-from hopgraph.reading import read_index
 from hopgraph.run import make_context
 from inference.errors import InputError
 from stores.build import build_index

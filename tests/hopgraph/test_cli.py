@@ -147,6 +147,8 @@ def test_the_cache_is_used_when_asked_for_and_only_then(hopgraph, model, context
         "calls": 0, "repairs": 0, "cached_calls": 1, "prompt_tokens": 0, "completion_tokens": 0,
         "searches": 0, "steps": 0, "chain": 0, "seconds": 0,
     }  # fmt: skip
+    assert hopgraph(*words)[0] == 0
+    assert len(server.requests) == 4  # the option counts for its command, not for the process
 
 
 def test_a_run_that_fails_for_the_endpoint_says_how_to_go_on(hopgraph, model, contexts, monkeypatch):

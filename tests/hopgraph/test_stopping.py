@@ -68,7 +68,7 @@ def test_a_question_of_which_nothing_is_kept_cannot_be_resumed_and_is_not_said_t
         raise KeyboardInterrupt
 
     model(lambda request: LINES[request.node])
-    monkeypatch.setattr("hopgraph.run.ask", stopped)
+    monkeypatch.setattr("hopgraph.run.Run.start", stopped)
     code, _, err = hopgraph("ask", "Where?", "-m", "prism", "--contexts", contexts)
     assert (code, "resume" in err) == (130, False)
 

@@ -37,13 +37,13 @@ KEY = "sk-very-secret-key"
 def collector(home, monkeypatch):
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
-    telemetry._own_provider.cache_clear()
+    telemetry.export._own_provider.cache_clear()
     with Collector().running() as server:
         monkeypatch.setenv("HOPGRAPH_OTEL", "on")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
         get_settings.cache_clear()
         yield server
-    telemetry._own_provider.cache_clear()
+    telemetry.export._own_provider.cache_clear()
 
 
 async def run(method, settings=None, thread="t", question=QUESTION, contexts=CONTEXTS):
@@ -292,7 +292,7 @@ async def test_a_collector_that_fails_is_spoken_of_once(model, collector, caplog
         assert (await run("prism", thread="u"))["answer"] == "Paris"
     # It is left alone for a while.
     assert len(collector.posts) == posts == 1
-    said = [record.getMessage() for record in caplog.records if record.name == "hopgraph.telemetry"]
+    said = [record.getMessage() for record in caplog.records if record.name == "hopgraph.telemetry.export"]
     assert len(said) == 1
     assert collector.url in said[0]
     assert "401" in said[0]

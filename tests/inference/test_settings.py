@@ -9,7 +9,7 @@ import pytest
 
 import inference.settings
 from inference.errors import InputError
-from inference.settings import Settings, get_settings
+from inference.settings import Settings, get_settings, overridden
 
 
 def test_defaults_hold_without_any_variable(monkeypatch, tmp_path):
@@ -86,3 +86,13 @@ def test_every_variable_says_what_it_is():
     source = Path(inference.settings.__file__).read_text(encoding="utf-8")
     for name in Settings.model_fields:
         assert re.search(rf'^    {name}: .*(\n(?!    \w+:).*)*?\n    """\S', source, re.MULTILINE), name
+
+
+def test_an_override_comes_before_the_environment_and_ends_with_its_block(monkeypatch):
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", "http://host/v1")
+    with overridden(llm_url=None, cache="on"):
+        assert (get_settings().llm_url, get_settings().cache) == (None, "on")
+        with overridden(cache="off"):
+            assert (get_settings().llm_url, get_settings().cache) == (None, "off")
+        assert get_settings().cache == "on"
+    assert (get_settings().llm_url, get_settings().cache) == ("http://host/v1", "off")

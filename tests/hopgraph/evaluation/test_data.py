@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from hopgraph.evaluation.data import DATASETS, SubQuestion, as_row, read_questions, sample
+from hopgraph.evaluation.data import SubQuestion, as_row, sample
+from hopgraph.evaluation.datasets import DATASETS, read_questions
 from inference.errors import InputError
 
 HOTPOT = {

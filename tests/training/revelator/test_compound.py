@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hopgraph.evaluation.data import read_questions
+from hopgraph.evaluation.datasets import read_questions
 from stores.passages import Passage
 from tests.scripted import Raw, Request
 from training.revelator.compound.__main__ import main

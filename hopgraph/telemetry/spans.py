@@ -1,22 +1,10 @@
-"""Runs as OpenTelemetry spans, when HOPGRAPH_OTEL asks for it: run > node > model call or search.
-
-Where they go is said by the standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like), or by the tracer provider
-that the program has set. Names and attributes are those of the semantic conventions for generative AI where these have
-one, and `hopgraph.*` elsewhere. A collector that fails costs a run nothing but its spans.
-"""
+"""What LangChain's callbacks tell of a run, as spans: run > node > model call or search."""
 
 from __future__ import annotations
 
-import atexit
 import json
-import logging
-import os
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -24,33 +12,24 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.errors import GraphBubbleUp
 from opentelemetry import trace
-from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from inference.errors import HopgraphError, InputError
+from hopgraph.telemetry.export import tracer, without_secrets
+from inference.errors import HopgraphError
 from inference.settings import get_settings
 from nodes.kit.request import MODEL_CALL
 from nodes.kit.tracers import FAILED_TRY
-from stores.checkpoints import without_password
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
-    from opentelemetry.sdk.trace import ReadableSpan
 
     from hopgraph.results import Result
     from nodes.kit.context import Context
 
-__all__ = ["RunSpan", "Spans", "flush", "run_span", "tracer"]
+__all__ = ["RunSpan", "Spans", "run_span"]
 
-_log = logging.getLogger(__name__)
 _NODE = "graph:step:"
 """A tag that LangGraph gives to nodes."""
-_LAST_CHANCE = 3.0
-"""Seconds that a batch of spans may take when the program ends."""
-_PAUSE = 60.0
-"""Seconds that a collector that failed is left alone."""
 Attributes = Mapping[str, Any]
 
 
@@ -76,7 +55,7 @@ class RunSpan:
         )
         if (error := result.get("error")) and not result.get("waiting"):
             _set(self._span, {"error.type": error["kind"]})
-            self._span.set_status(Status(StatusCode.ERROR, _without_secrets(error["message"])))
+            self._span.set_status(Status(StatusCode.ERROR, without_secrets(error["message"])))
 
 
 @contextmanager
@@ -334,134 +313,5 @@ def _failed(span: Span, error: BaseException) -> None:
         return
     kind = error.kind if isinstance(error, HopgraphError) else type(error).__name__
     span.set_attribute("error.type", kind)
-    message = _without_secrets(error.message) if isinstance(error, HopgraphError) else kind
+    message = without_secrets(error.message) if isinstance(error, HopgraphError) else kind
     span.set_status(Status(StatusCode.ERROR, message))
-
-
-def _without_secrets(text: str) -> str:
-    """A message of ours has no key in it; what a server said in it, might."""
-    settings = get_settings()
-    for name in type(settings).model_fields:
-        secret = getattr(settings, name)
-        if hasattr(secret, "get_secret_value") and (value := secret.get_secret_value()):
-            text = text.replace(value, "***")
-    return text
-
-
-def tracer() -> trace.Tracer:
-    """What makes spans: of the program's own provider, where it has set one; else of ours.
-
-    Raises:
-        InputError: What sends spans is not installed, or an OTEL_* variable is malformed.
-    """
-    current = trace.get_tracer_provider()
-    provider = _own_provider() if isinstance(current, trace.ProxyTracerProvider) else current
-    return provider.get_tracer("hopgraph")
-
-
-def flush() -> None:
-    """Send the spans that have ended now, instead of when a batch is full."""
-    if _own_provider.cache_info().currsize:
-        _own_provider().force_flush()
-
-
-@lru_cache(maxsize=1)
-def _own_provider() -> TracerProvider:
-    """A provider that nobody else uses: the program may still set one."""
-    named = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "hopgraph"}
-    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
-    exporter = _Forgiving(_exporter(), provider.shutdown)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    atexit.register(exporter.finish)
-    return provider
-
-
-def _exporter() -> SpanExporter:
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-    try:
-        kind = "grpc" if protocol == "grpc" else "http"
-        over = import_module(f"opentelemetry.exporter.otlp.proto.{kind}.trace_exporter")
-    except ImportError:
-        raise InputError(
-            "HOPGRAPH_OTEL: sending spans needs an extra", hint="pip install 'hopgraph[otel]', or unset HOPGRAPH_OTEL"
-        ) from None
-    try:
-        exporter: SpanExporter = over.OTLPSpanExporter()
-    except ValueError as error:
-        raise InputError(f"OTEL_EXPORTER_OTLP_*: {error}", hint="unset HOPGRAPH_OTEL to do without") from None
-    return exporter
-
-
-class _Forgiving(SpanExporter):
-    """Sends by another exporter; a collector that fails is left alone for a while, and that is said once.
-
-    Args:
-        exporter: The other exporter.
-        shutdown: Sends what is left, and ends.
-    """
-
-    def __init__(self, exporter: SpanExporter, shutdown: Callable[[], None]) -> None:
-        self._exporter = exporter
-        self._quiet_until = 0.0
-        self._sent_at = float("-inf")
-        self._said = False
-        self._reason = _Reason()
-        log = logging.getLogger("opentelemetry.exporter.otlp")
-        log.addHandler(self._reason)
-        log.propagate = False  # it says the same again with every batch
-        self._over = threading.Event()
-
-        def finish() -> None:
-            self._over.wait()
-            shutdown()
-
-        # Begun now, since no thread can begin when the program ends.
-        self._finisher = threading.Thread(target=finish, name="hopgraph-spans", daemon=True)
-        self._finisher.start()
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send a batch, or drop it."""
-        if time.monotonic() < self._quiet_until:
-            return SpanExportResult.FAILURE
-        result = self._exporter.export(spans)
-        if result is SpanExportResult.SUCCESS:
-            self._sent_at = time.monotonic()
-        else:
-            self._quiet_until = time.monotonic() + _PAUSE
-            self._say()
-        return result
-
-    def shutdown(self) -> None:
-        """End the other exporter."""
-        self._exporter.shutdown()
-
-    def finish(self) -> None:
-        """Send what is left when the program ends, as long as the collector takes it."""
-        begun = time.monotonic()
-        self._over.set()
-        while self._finisher.is_alive():
-            self._finisher.join(0.05)
-            if time.monotonic() > max(begun, self._sent_at) + _LAST_CHANCE:
-                self._say()
-                return
-
-    def _say(self) -> None:
-        if not self._said:
-            self._said = True
-            place = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or os.environ.get(
-                "OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"
-            )
-            reason = f" ({self._reason.text})" if self._reason.text else ""
-            _log.warning(
-                "spans can't be sent to %s%s; runs go on without", without_password(place), _without_secrets(reason)
-            )
-
-
-class _Reason(logging.Handler):
-    """What an exporter last said."""
-
-    text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
-        self.text = " ".join(record.getMessage().split())[:200]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
+from hopgraph.knowledge.report import Report, left, report_of
 from hopgraph.methods import load
-from hopgraph.run import thread_of
+from hopgraph.origins import thread_of
 from hopgraph.workers import run_workers
 from inference.encoders.configured import get_encoder
 from inference.endpoints import calls_at_once
@@ -21,7 +21,7 @@ from inference.settings import Settings, get_settings
 from nodes.compactrag.context import ReaderContext
 from stores.checkpoints import open_checkpoints
 from stores.index import Index, open_index
-from stores.knowledge_base import open_pairs, writing
+from stores.knowledge_base import writing
 from stores.manifest import index_folder
 from stores.pairs import Pairs
 from stores.passages import content_id
@@ -32,63 +32,10 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
 
-__all__ = ["Report", "Tokens", "read_index", "report"]
+__all__ = ["read_index"]
 
 REFUSALS = 3
 """Passages in a row that the endpoint refuses before the reading stops: it is down, or nothing fits it."""
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """What model calls cost."""
-
-    calls: int
-    prompt: int
-    completion: int
-
-
-@dataclass(frozen=True)
-class Report:
-    """A knowledge base, and what its reading cost."""
-
-    index: str
-    hash: str
-    """The index's."""
-    digest: str
-    """The pairs': equal for equal bases."""
-    passages: int
-    """Passages of the index."""
-    read: int
-    failed: int
-    left: int
-    """Passages that no reading has been tried of, or that the endpoint or a deadline kept from being read."""
-    pairs: int
-    pairs_per_passage: dict[str, float]
-    """Mean, median, least and most, over the passages read."""
-    without_pairs: int
-    """Passages read of which no pair is in the base."""
-    entities: int
-    covered: int
-    coverage: float | None
-    """Of the entities spaCy found, the share that a pair mentions; None without entities."""
-    dropped: dict[str, int]
-    """Pairs that are not in the base by cause; `flagged` ones are in it, although not verbatim."""
-    failures: dict[str, int]
-    """Failed passages by cause; `endpoint` and `deadline` ones are read again by the next reading."""
-    failed_ids: list[str]
-    """The first hundred."""
-    repairs: int
-    """Calls after replies that could not be used; they are among `tokens`, or `coverage_tokens` where they belong."""
-    tokens: Tokens
-    """All calls but the coverage repair's."""
-    coverage_tokens: Tokens
-    """The coverage repair's."""
-    models: dict[str, int]
-    """Passages by the model that read them."""
-    prompts: dict[str, list[str]]
-    """Hashes of the prompts used, by name."""
-    now: dict[str, float] = field(default_factory=dict)
-    """This reading alone: passages, calls, tokens, seconds."""
 
 
 @dataclass
@@ -148,22 +95,12 @@ async def read_index(
         if on_start is not None:
             on_start(len(waiting))
         run = await _read(context, index, base, waiting, on_reading or (lambda reading: None))
-        made = _report(index, base, run.refused)
+        made = report_of(index, base, run.refused)
     calls = [reading.calls for reading in run.done]
     tokens = [reading.prompt_tokens + reading.completion_tokens for reading in run.done]
     seconds = round(time.perf_counter() - started, 2)
     now = {"passages": len(run.done), "calls": sum(calls), "tokens": sum(tokens), "seconds": seconds}
     return Report(**{**made.__dict__, "now": now})
-
-
-def report(name: str) -> Report:
-    """What the knowledge base of an index holds, finished or not.
-
-    Raises:
-        StoreError: There is none, or it can't be used.
-    """
-    index = open_index(name)
-    return _report(index, open_pairs(index), {})
 
 
 def _waiting(index: Index, base: Pairs, ids: Sequence[str] | None, retry_failed: bool) -> list[str]:
@@ -184,7 +121,7 @@ async def _read(
     """Read passages side by side."""
     place = index_folder(index.name) / "pairs.running.sqlite"
     async with open_checkpoints(str(place)) as saver:
-        run = _Run(context, index, base, load("compactrag_reader", saver), saver, on_reading)
+        run = _Run(context, index, base, load(context.method, saver), saver, on_reading)
         queue = deque(waiting)
         try:
             await run_workers(
@@ -192,7 +129,7 @@ async def _read(
             )
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-    if not _left(index, base):
+    if not left(index, base):
         # Only passages that were cut off have checkpoints left: there is none any more.
         for path in place.parent.glob(f"{place.name}*"):
             path.unlink()
@@ -287,63 +224,4 @@ def _reading(key: str, content: str, state: dict[str, Any]) -> Reading:
         seconds=cost["seconds"],
         model=calls[0]["model"] if calls else "",
         prompts={call["prompt"]: call["prompt_hash"] for call in calls},
-    )
-
-
-def _left(index: Index, base: Pairs) -> int:
-    return len(index) - len(base.done())
-
-
-def _report(index: Index, base: Pairs, refused: Mapping[str, str]) -> Report:
-    rows = base.readings()
-    good = [row for row in rows if not row.cause]
-    bad = [row for row in rows if row.cause]
-    counts = Counter(pair.passage for pair in base.all_pairs())
-    sizes = [counts[row.passage] for row in good]
-    all_sizes = sizes or [0]
-    spread = {
-        "mean": round(mean(all_sizes), 2),
-        "median": median(all_sizes),
-        "least": min(all_sizes),
-        "most": max(all_sizes),
-    }
-    dropped: Counter[str] = Counter()
-    prompts: dict[str, set[str]] = {}
-    for row in rows:
-        dropped.update(row.dropped)
-        for name, value in row.prompts.items():
-            prompts.setdefault(name, set()).add(value)
-    entities, covered = sum(row.entities for row in good), sum(row.covered for row in good)
-    extra = Tokens(
-        sum(row.coverage_calls for row in rows),
-        sum(row.coverage_prompt_tokens for row in rows),
-        sum(row.coverage_completion_tokens for row in rows),
-    )
-    failures = Counter([*(row.cause for row in bad), *refused.values()])
-    return Report(
-        index=index.name,
-        hash=index.hash,
-        digest=base.digest(),
-        passages=len(index),
-        read=len(good),
-        failed=len(bad),
-        left=_left(index, base),
-        pairs=sum(counts.values()),
-        pairs_per_passage=spread,
-        without_pairs=sizes.count(0),
-        entities=entities,
-        covered=covered,
-        coverage=round(covered / entities, 4) if entities else None,
-        dropped=dict(dropped),
-        failures=dict(failures),
-        failed_ids=([row.passage for row in bad] + list(refused))[:100],
-        repairs=sum(row.repairs for row in rows),
-        tokens=Tokens(
-            sum(row.calls for row in rows) - extra.calls,
-            sum(row.prompt_tokens for row in rows) - extra.prompt,
-            sum(row.completion_tokens for row in rows) - extra.completion,
-        ),
-        coverage_tokens=extra,
-        models=dict(Counter(row.model for row in good if row.model)),
-        prompts={name: sorted(values) for name, values in sorted(prompts.items())},
     )

@@ -1,0 +1,19 @@
+"""What Adaptive-RAG's paper measures beside its tables."""
+
+from __future__ import annotations
+
+from hopgraph.evaluation.suites.rows import Row, Suite
+
+__all__ = ["SUITES"]
+
+SUITES = {
+    "adaptive_rag-router": Suite(
+        "adaptive_rag",
+        "who classifies (Adaptive-RAG, Table 3); the oracle is shown the class, by hop count",
+        (
+            Row("adaptive_rag", {"router": "model"}),
+            Row("adaptive_rag encoder", {"router": "encoder"}),
+            Row("adaptive_rag gold class", {"router": "oracle"}),
+        ),
+    ),
+}

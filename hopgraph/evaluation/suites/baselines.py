@@ -1,0 +1,16 @@
+"""The baselines, side by side."""
+
+from __future__ import annotations
+
+from hopgraph.evaluation.suites.rows import Row, Suite
+from hopgraph.methods import ABOUTS
+
+__all__ = ["SUITES"]
+
+SUITES = {
+    "baselines": Suite(
+        "",
+        "what the papers measure against",
+        tuple(Row(name, method=name) for name, about in ABOUTS.items() if about.kind == "baseline"),
+    ),
+}

@@ -1,0 +1,20 @@
+"""What HANRAG's paper measures beside its tables."""
+
+from __future__ import annotations
+
+from hopgraph.evaluation.suites.rows import Row, Suite
+
+__all__ = ["SUITES"]
+
+SUITES = {
+    "hanrag-router": Suite(
+        "hanrag",
+        "who routes (HANRAG, App. C, Tables 3 to 5); the oracle is shown the route, by hop count or compound answers",
+        (
+            Row("adaptive_rag", method="adaptive_rag"),
+            Row("hanrag"),
+            Row("hanrag encoder", {"router": "encoder"}),
+            Row("hanrag gold route", {"router": "oracle"}),
+        ),
+    ),
+}

@@ -1,0 +1,1 @@
+"""CompactRAG's knowledge base: reading an index into question-answer pairs, and files of them."""

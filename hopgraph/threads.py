@@ -1,0 +1,196 @@
+"""Threads as their checkpoints have them: settings, state, result, and what may be changed before they go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from hopgraph.methods import METHODS, context_class, load, make_context
+from hopgraph.origins import Origin, check_thread, config_of, find_origin
+from hopgraph.results import Change, EvidencePassage, Result, Waiting, result_of
+from inference.errors import InputError, StoreError
+from nodes.kit.state import RunError, merge_by_id
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from nodes.kit.context import Context
+
+__all__ = ["Thread", "changed", "evidence_passages", "read_result", "read_thread", "readable", "values_of"]
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread: what it was started with, and how far it is."""
+
+    id: str
+    context: Context
+    question: str
+    question_id: str = "ask"
+    finished: bool = False
+    waiting: list[Waiting] = field(default_factory=list)
+    """What a person has to decide before it goes on."""
+    changes: list[Change] = field(default_factory=list)
+    """Settings that were changed when it was resumed."""
+
+    @property
+    def method(self) -> str:
+        """Method id."""
+        return self.context.method
+
+    @property
+    def origin(self) -> Origin:
+        """What its checkpoints say that it was started with."""
+        settings = self.context.model_dump(mode="json", exclude_unset=True)
+        return Origin(self.method, self.question_id, self.question, settings, self.changes)
+
+
+async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
+    """What a thread was started with, and whether it has ended.
+
+    Raises:
+        StoreError: There is no such thread, or it was not written by hopgraph.
+    """
+    config = config_of(check_thread(thread))
+    latest = await saver.aget_tuple(config)
+    if latest is None:
+        raise StoreError(
+            f"no thread {thread}",
+            hint="`hopgraph list threads` shows those of `hopgraph ask`; "
+            f"one of an evaluation is in the run's folder: `hopgraph trace {thread} --run DIR`",
+        )
+    kept = await find_origin(thread, saver)
+    origin = kept[0] if kept else None
+    strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew")
+    if origin is None or origin.method not in METHODS:
+        raise strange
+    state = await load(origin.method, saver).aget_state(config)
+    given = origin.context
+    if given is None:  # the server's: until the first node has ended, the settings are in the metadata alone
+        fields = context_class(origin.method).model_fields
+        begun = {name: value for name, value in (latest.metadata or {}).items() if name in fields}
+        given = state.values.get("settings", begun)
+    started = latest.checkpoint["channel_values"].get("__start__")
+    values = started if isinstance(started, dict) else state.values
+    question = origin.question or str(values.get("question", ""))
+    try:
+        context = make_context(origin.method, given)
+    except (InputError, ValueError, TypeError):
+        raise strange from None
+    # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
+    return Thread(thread, context, question, origin.id, not state.tasks, _waiting(state), origin.changes)
+
+
+async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: RunError | None = None) -> Result:
+    """The result of a thread as far as it got.
+
+    Args:
+        thread: The thread.
+        saver: Where it is kept.
+        error: Why it did not end, if it did not.
+
+    Raises:
+        StoreError: Its state can't be read.
+    """
+    snapshot = await load(thread.method, saver).aget_state(config_of(thread.id), subgraphs=True)
+    waiting = _waiting(snapshot)
+    if waiting and error is None:
+        error = RunError(kind="review", message="a person has to decide before it goes on", node=waiting[0]["node"])
+    with readable(thread.id):
+        result = result_of(
+            values_of(snapshot),
+            id=thread.question_id,
+            method=thread.method,
+            question=thread.question,
+            thread=thread.id,
+            error=error,
+        )
+    if waiting:
+        result["waiting"] = waiting
+    return result
+
+
+def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
+    """A thread as it goes on with other settings: those of `Context.may_change` may change, and nothing else.
+
+    Raises:
+        InputError: It has ended, or a setting is unknown, wrong, or one that has to stay as it is.
+    """
+    before = found.context.model_dump(mode="json")
+    context = make_context(found.method, {**found.context.model_dump(mode="json", exclude_unset=True), **values})
+    after = context.model_dump(mode="json")
+    differing = {name: after[name] for name in values if after[name] != before[name]}
+    if not differing:
+        return found
+    if found.finished:
+        raise InputError(
+            f"{next(iter(differing))}: thread {found.id} has ended; nothing can be changed any more",
+            hint="ask the question anew with the other setting",
+        )
+    if fixed := sorted(differing.keys() - context.may_change):
+        raise InputError(
+            f"{fixed[0]}: can't change in the middle of a run: what it has found so far rests on the old value",
+            hint=f"settings that can: {', '.join(sorted(context.may_change))}; for others ask the question anew",
+        )
+    change = Change(at=datetime.now(UTC).isoformat(timespec="seconds"), settings=differing)
+    return replace(found, context=context, changes=[*found.changes, change])
+
+
+async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> list[EvidencePassage]:
+    """The passages that a thread's answer rests on, best first; text that can't be had any more is ""."""
+    from nodes.kit.passages import find
+
+    state = (await load(found.method, saver).aget_state(config_of(found.id))).values
+    refs = state.get("evidence", [])
+    texts = await asyncio.to_thread(find, found.context.index, [ref["id"] for ref in refs])
+    return [
+        EvidencePassage(
+            id=ref["id"],
+            title=ref["title"],
+            text=texts[ref["id"]].text if ref["id"] in texts else "",
+            score=ref["score"],
+            found_by=ref["found_by"],
+        )
+        for ref in refs
+    ]
+
+
+def values_of(snapshot: Any) -> dict[str, Any]:
+    """A run's state by its `StateSnapshot`, with steps and calls of the subgraphs that it was cut off in."""
+    values = dict(snapshot.values)
+    for task in snapshot.tasks:
+        if hasattr(task.state, "tasks"):
+            inner = values_of(task.state)
+            values["trajectory"] = merge_by_id(values.get("trajectory", []), inner.get("trajectory", []))
+            values["ledger"] = merge_by_id(values.get("ledger", []), inner.get("ledger", []))
+    return values
+
+
+def _waiting(snapshot: Any) -> list[Waiting]:
+    """What a run waits for a person to decide, by its `StateSnapshot`."""
+    return [
+        Waiting(id=row.id, node=task.name, about=dict(row.value))
+        for task in snapshot.tasks
+        for row in task.interrupts
+        if isinstance(row.value, dict)
+    ]
+
+
+@contextmanager
+def readable(thread: str) -> Iterator[None]:
+    """For what reads a run's state: somebody may have edited it, or the file is damaged, or of another version.
+
+    Raises:
+        StoreError: It is not as it should be.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
+        raise StoreError(
+            f"thread {thread}: its state can't be read ({type(problem).__name__}: {problem})",
+            hint="ask the question anew",
+        ) from problem
