@@ -1,6 +1,6 @@
 """The words of retrieved question-answer pairs that answer a question: CompactRAG's answer extractor (Sec. 3.2.2).
 
-A span head reads the question together with the pairs. `hopgraph/training/README.md` says how it was trained, how well
+A span head reads the question together with the pairs. `training/README.md` says how it was trained, how well
 it does, and where it fails.
 """
 

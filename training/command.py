@@ -15,7 +15,7 @@ from inference.heads.npz import save_weights
 from inference.heads.trunk import Array
 
 if TYPE_CHECKING:
-    from training.layers import Schedule
+    from training.fitting import Schedule
 
 __all__ = ["WEIGHTS", "guarded", "parser", "trained", "trainer"]
 

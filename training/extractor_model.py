@@ -14,7 +14,8 @@ from inference.extractor import allowed_spans, answer_pieces, likeness
 from inference.heads.scores import whole_words
 from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.extractor_data import Example
-from training.layers import Schedule, SpanHead, States, UpperLayers, array, fit, padded, span_loss
+from training.fitting import Schedule, fit
+from training.layers import SpanHead, States, UpperLayers, array, padded, span_loss
 
 __all__ = ["SCHEDULE", "SpanModel", "spans_of_pieces", "train"]
 

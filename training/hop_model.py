@@ -12,8 +12,9 @@ from torch.nn import functional
 
 from inference.heads.hops import SurfaceFeatures, prepared, surface_features
 from inference.heads.trunk import Array, Trunk, untrained_layers
+from training.fitting import Schedule, fit
 from training.hop_data import Labelled
-from training.layers import ClassHead, Schedule, States, UpperLayers, array, fit, mean_state, pooled_texts
+from training.layers import ClassHead, States, UpperLayers, array, mean_state, pooled_texts
 
 __all__ = ["SCHEDULE", "HopModel", "feature_worth", "train"]
 

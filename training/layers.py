@@ -1,19 +1,17 @@
-"""The trained part of a head in torch: upper encoder layers, how they start, are fed, trained, and written down.
+"""The trained part of a head in torch: its input, upper encoder layers, the heads themselves, and their weights.
 
 Mirrors `inference/heads/`, which runs the result without torch.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
+from rich.progress import track
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -21,12 +19,10 @@ from inference.heads.trunk import ATTENTION_HEADS, Array, Trunk
 
 __all__ = [
     "ClassHead",
-    "Schedule",
     "SpanHead",
     "States",
     "UpperLayers",
     "array",
-    "fit",
     "mean_state",
     "padded",
     "pooled_texts",
@@ -216,82 +212,3 @@ def array(values: Tensor) -> Array:
     """A tensor's values for numpy."""
     result: Array = values.detach().float().numpy().copy()
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How long and how fast to train."""
-
-    epochs: float = 3.0
-    batch: int = 32
-    rate: float = 2e-4
-    """Highest learning rate of the encoder layers; it rises for 6% of the steps and then falls to 0 linearly."""
-    head_rate: float = 1e-3
-    """The same for everything else."""
-    weight_decay: float = 0.01
-    seed: int = 0
-
-
-def fit(
-    module: nn.Module,
-    loss: Callable[[NDArray[np.int64]], Tensor],
-    lengths: NDArray[np.int64],
-    schedule: Schedule,
-    title: str,
-) -> None:
-    """Train a module in place, with a progress bar on stderr.
-
-    Args:
-        module: Its `UpperLayers`, if it has any, learn at `rate`, the rest at `head_rate`.
-        loss: Gives the mean loss of the examples with these numbers.
-        lengths: Pieces of each example: examples of similar length are trained on together.
-        schedule: How long and how fast.
-        title: What the progress bar says.
-    """
-    upper = {id(p) for part in module.modules() if isinstance(part, UpperLayers) for p in part.parameters()}
-    groups = [
-        {"params": [p for p in module.parameters() if (id(p) in upper) == inside], "lr": rate}
-        for inside, rate in ((True, schedule.rate), (False, schedule.head_rate))
-    ]
-    optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=schedule.weight_decay, fused=True)
-    steps = math.ceil(len(lengths) / schedule.batch * schedule.epochs)
-    warm_up = max(1, round(0.06 * steps))
-    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda at: min((at + 1) / warm_up, (steps - at) / steps))
-    columns = (
-        TextColumn(title),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[loss]}"),
-    )
-    batches = _batches(lengths, schedule)
-    mean = 0.0
-    with Progress(*columns, console=_console, transient=True) as progress:
-        task = progress.add_task(title, total=steps, loss="")
-        module.train()
-        for step in range(steps):
-            with torch.autocast("cpu", torch.bfloat16):
-                value = loss(next(batches))
-            optimizer.zero_grad()
-            value.backward()
-            nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-            optimizer.step()
-            decay.step()
-            mean = 0.98 * mean + 0.02 * value.item()
-            progress.update(task, advance=1, loss=f"loss {mean / (1 - 0.98 ** (step + 1)):.3f}")
-    module.eval()
-
-
-def _batches(lengths: NDArray[np.int64], schedule: Schedule) -> Iterator[NDArray[np.int64]]:
-    """Endless: every epoch all examples once, in batches of similar length and random order."""
-    random = np.random.default_rng(schedule.seed)
-    while True:
-        shuffled = random.permutation(len(lengths))
-        pools = [shuffled[at : at + 50 * schedule.batch] for at in range(0, len(shuffled), 50 * schedule.batch)]
-        batches = [
-            pool[np.argsort(lengths[pool], kind="stable")][at : at + schedule.batch]
-            for pool in pools
-            for at in range(0, len(pool), schedule.batch)
-        ]
-        for number in random.permutation(len(batches)):
-            yield batches[number]

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from inference.heads.rewriter import FORMS, allowed_spans
 from inference.heads.trunk import Array, Trunk, untrained_layers
-from training.layers import Schedule, SpanHead, States, UpperLayers, array, fit, padded, span_loss
+from training.fitting import Schedule, fit
+from training.layers import SpanHead, States, UpperLayers, array, padded, span_loss
 from training.rewriter_data import Example, gold_edit
 
 __all__ = ["SCHEDULE", "EditModel", "train"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inference.errors import InputError
-from training.senses import count_senses, write_table
+from training.senses import count_senses, main, write_table
 
 
 @pytest.fixture
@@ -40,3 +40,12 @@ def test_missing_and_malformed_index_files_are_named(wordnet: Path):
     with pytest.raises(InputError, match=r"index\.adv: can't be read") as caught:
         count_senses(wordnet)
     assert "wordnet-base" in caught.value.hint
+
+
+def test_the_command_says_what_is_wrong(wordnet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table = tmp_path / "table.txt"
+    assert main([str(tmp_path / "nowhere"), "--to", str(table)]) == 2
+    assert "nowhere/index.noun: can't be read" in capsys.readouterr().err
+    assert not table.exists()
+    assert main([str(wordnet), "--to", str(table)]) == 0
+    assert "bank\t18" in table.read_text()

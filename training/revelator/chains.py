@@ -63,7 +63,7 @@ def musique_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple
 
 
 def _two_wiki_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple[Turn, ...]:
-    """Its answers are sentences by a model: the object of the official evidence that one contains stands for it."""
+    """Its answers are sentences by a model; the object of the official evidence that one contains replaces it."""
     objects = [str(evidence[2]) for evidence in row.get("evidences") or () if len(evidence) == 3]
     turns = []
     for number, (asked, said) in enumerate(parts):

@@ -166,7 +166,7 @@ def _train(options: Namespace) -> str:
         [row for row in rows if row.skill in options.skills] for rows in divided_examples(options.data)
     )
     described = ", ".join(f"{count} of {skill}" for skill, count in Counter(row.skill for row in known).items())
-    described += f"; {len(calibration)} to set probabilities right"
+    described += f"; {len(calibration)} to calibrate on"
     return trained(options, described, lambda schedule: train(known, calibration, schedule), SCHEDULE)
 
 

@@ -53,7 +53,7 @@ def divided_examples(data: Path) -> tuple[list[Example], list[Example], list[Exa
 
 
 def is_for_calibration(root: str) -> bool:
-    """Whether a question that is not held out is kept to set probabilities right on: a tenth, by hash."""
+    """Whether a question that is not held out is kept for calibration: a tenth, by hash."""
     return _number(f"calibration {root}") % 10 == 0
 
 

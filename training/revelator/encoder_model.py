@@ -1,4 +1,4 @@
-"""The Revelator's encoder in torch: how it is trained, and how its probabilities are set right."""
+"""The Revelator's encoder in torch: how it is trained, and how its probabilities are calibrated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from inference.heads.revelator import SKILLS, as_text, likeness, prepared
 from inference.heads.trunk import Array, Trunk, untrained_layers
-from training.layers import ClassHead, Schedule, States, UpperLayers, array, fit, mean_state, pooled_texts
+from training.fitting import Schedule, fit
+from training.layers import ClassHead, States, UpperLayers, array, mean_state, pooled_texts
 from training.revelator.encoder_data import label_of, passage_of
 from training.revelator.examples import Example
 
@@ -77,11 +78,11 @@ def as_input(example: Example) -> str | tuple[str, str]:
 
 
 def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, Array]:
-    """Train the encoder with a head for each skill that examples are given of, and set their probabilities right.
+    """Train the encoder with a head for each skill that examples are given of, and calibrate them.
 
     Args:
         known: Examples to train on.
-        calibration: Others, to set probabilities right on.
+        calibration: Others, to calibrate on.
         schedule: How long and how fast.
 
     Returns:

@@ -4,8 +4,8 @@ python -m training.revelator.evaluate --examples DATA/heldout.jsonl --to BEFORE
 HOPGRAPH_EMBEDDED_LORA=OUT/adapter.gguf \
 python -m training.revelator.evaluate --examples DATA/heldout.jsonl --to AFTER --before BEFORE
 
-What is sent is what the graph's nodes send, schema and log-probabilities included. `TO` keeps all replies: a run that
-was cut off goes on when it is started again. Give each model a folder of its own.
+What is sent is what the graph's nodes send, schema and log-probabilities included. `TO` keeps all replies: an
+interrupted run continues when it is started again. Give each model a folder of its own.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def evaluate(
         folder: Keeps the replies.
         model: Model name at the endpoint.
         max_tokens: Longest reply.
-        say: Is told how far it is.
+        say: Receives progress messages.
 
     Raises:
         EndpointError: The endpoint can't be used; what it said so far is kept.

@@ -29,7 +29,7 @@ HELD_OUT = 10
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A seed question that was asked on the way, and its answer."""
+    """One hop: its question and its answer."""
 
     question: str
     answer: str
@@ -37,7 +37,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One thing that the Revelator is asked, and what it should say."""
+    """An input of one skill, and the right output."""
 
     skill: Skill
     source: str

@@ -4,7 +4,7 @@ python -m training.revelator.train --examples DATA --to OUT                   th
 python -m training.revelator.train --examples DATA --to OUT --base FOLDER     a model in transformers' format
 
 `OUT/adapter` is what vLLM serves (`--lora-modules revelator=OUT/adapter`), `OUT/adapter.gguf` what llama.cpp serves
-(HOPGRAPH_EMBEDDED_LORA). A run that was cut off, or stopped by `--minutes`, goes on when it is started again.
+(HOPGRAPH_EMBEDDED_LORA). An interrupted run, or one stopped by `--minutes`, continues when started again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,16 @@ class Recipe:
 
 
 PAPER = Recipe()
+_FLAGS = {
+    "epochs": "passes over the examples",
+    "learning_rate": "the highest, after the warm-up",
+    "rank": "of the adapter; alpha is twice as much",
+    "batch": "examples a step",
+    "per_device": "of them, at a time",
+    "max_length": "tokens; longer examples are left out",
+    "seed": "random seed",
+}
+"""Settings that the command line can change."""
 
 
 def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: float | None = None) -> dict[str, Any]:
@@ -241,14 +251,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags.add_argument("--examples", type=Path, required=True, help="train.jsonl of training.revelator.build")
     flags.add_argument("--to", type=Path, required=True, help="folder of checkpoints and adapters")
     flags.add_argument("--base", default="smollm2", help="smollm2, a GGUF file, or a folder in transformers' format")
-    flags.add_argument("--epochs", type=float, default=PAPER.epochs)
-    flags.add_argument("--learning-rate", type=float, default=PAPER.learning_rate)
-    flags.add_argument("--rank", type=int, default=PAPER.rank)
-    flags.add_argument("--batch", type=int, default=PAPER.batch, help="examples a step")
-    flags.add_argument("--per-device", type=int, default=PAPER.per_device, help="of them, at a time")
-    flags.add_argument("--max-length", type=int, default=PAPER.max_length, help="tokens")
+    for name, text in _FLAGS.items():
+        usual = getattr(PAPER, name)
+        flags.add_argument(f"--{name.replace('_', '-')}", type=type(usual), default=usual, help=text)
     flags.add_argument("--minutes", type=float, help="stop, with a checkpoint, after so long")
-    flags.add_argument("--seed", type=int, default=PAPER.seed)
     options = flags.parse_args(arguments)
     return guarded(lambda: _train(options), "fine-tuning needs more packages: pip install -e '.[train-revelator]'")
 
@@ -256,16 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _train(options: Namespace) -> str:
     from training.revelator.gguf_files import base_folder, write_lora
 
-    recipe = Recipe(
-        learning_rate=options.learning_rate,
-        epochs=options.epochs,
-        rank=options.rank,
-        alpha=2 * options.rank,
-        batch=options.batch,
-        per_device=min(options.per_device, options.batch),
-        max_length=options.max_length,
-        seed=options.seed,
-    )
+    recipe = replace(PAPER, **{name: getattr(options, name) for name in _FLAGS}, alpha=2 * options.rank)
+    recipe = replace(recipe, per_device=min(recipe.per_device, recipe.batch))
     options.to.mkdir(parents=True, exist_ok=True)
     base = base_folder(options.base, options.to)
     facts = train(base, options.examples, options.to, recipe, minutes=options.minutes)

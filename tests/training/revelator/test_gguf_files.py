@@ -107,15 +107,17 @@ def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter
     prompt = AutoTokenizer.from_pretrained(base).apply_chat_template(
         MESSAGES, add_generation_prompt=True, return_dict=True
     )["input_ids"]
-    said = first_tokens(serve(write_lora(adapter, base, tmp_path / "adapter.gguf")), 12)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    plain = first_tokens(serve(None), 12)
+    assert distance([logprob for _, logprob in plain], logprobs_of(model, prompt, [token for token, _ in plain])) < 0.1
+
+    said = first_tokens(serve(write_lora(adapter, base, tmp_path / "adapter.gguf")), 12)
     without = logprobs_of(model, prompt, [token for token, _ in said])
+    # This puts the adapter into the model itself.
     there = logprobs_of(peft.PeftModel.from_pretrained(model, adapter), prompt, [token for token, _ in said])
     here = [logprob for _, logprob in said]
     # Activations are quantized here and not there. Rows out of place would be as far off as no adapter at all.
     assert 2 * distance(here, there) < distance(here, without)
-    plain = first_tokens(serve(None), 12)
-    assert distance([logprob for _, logprob in plain], logprobs_of(model, prompt, [token for token, _ in plain])) < 0.1
 
 
 def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_stop(base, data, tmp_path, capsys):

@@ -3,10 +3,11 @@
 python -m training.revelator.compound --data ../shared/data --to OUT             the training side's paragraphs
 python -m training.revelator.compound --passages FILE... --to OUT                one's own
 
-For an entity (a title) and each of up to ten passages that bear it or name it, a model writes one question with its
-answer; for two to four of those it writes the question that asks for all. What fails a check is dropped and counted.
+For an entity (a title) and each of up to ten passages that have it as title or mention it, a model writes one question
+with its answer; for two to four of those it writes the question that asks for all. What fails a check is dropped and
+counted.
 The model is the endpoint of `HOPGRAPH_LLM_URL`, or the embedded one. All replies are kept in `OUT/replies.sqlite`:
-started again with the same arguments, it goes on where it was cut off.
+started again with the same arguments, it continues.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
     flags = parser("revelator.compound", "Build the compound-question benchmark.")
     flags.add_argument("--to", type=Path, required=True, help="folder to write; holds the replies, too")
-    flags.add_argument("--data", type=Path, help="folder with train/ and the data sets; their dev questions are barred")
+    flags.add_argument("--data", type=Path, help="folder with train/ and the data sets; no dev question is made")
     flags.add_argument("--passages", type=Path, nargs="+", help="the corpus (default: the training data's paragraphs)")
     flags.add_argument("--entities", type=int, default=100, help="entities to ask about")
     flags.add_argument("--documents", type=int, default=10, help="passages of an entity")

@@ -1,4 +1,4 @@
-"""Checks of the questions that a model writes: what is of no use is rejected with its cause."""
+"""Checks of the questions that a model writes; each gives the cause of a rejection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Part:
 def part_fault(
     question: str, answer: str, entity: Entity, passage: Passage, taken: Iterable[Part], dev: Iterable[str] = ()
 ) -> str:
-    """Why a simple question is of no use; "" if it is."""
+    """Why a simple question is rejected; "" if it is accepted."""
     asked, said = normalised(question), normalised(answer)
     if not asked or not question.rstrip().endswith("?"):
         return "no question"
@@ -47,7 +47,7 @@ def part_fault(
 
 
 def merged_fault(question: str, entity: Entity, parts: Sequence[Part], dev: Iterable[str] = ()) -> str:
-    """Why a compound question is of no use; "" if it is."""
+    """Why a compound question is rejected; "" if it is accepted."""
     asked = normalised(question)
     if not asked:
         return "declined"

@@ -1,4 +1,4 @@
-"""Entities to ask compound questions about: titles, and the passages that bear or name them."""
+"""Entities to ask compound questions about: titles, and the passages with that title or a mention of it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Entity", "entities_of", "sampled", "training_passages"]
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What questions are asked about, and the passages that bear its name or mention it."""
+    """The subject of compound questions, and the passages that have it as title or mention it."""
 
     name: str
     passages: tuple[Passage, ...]
 
 
 def entities_of(passages: Iterable[Passage], documents: int = 10) -> list[Entity]:
-    """Entities with two passages or more: a title, the passages that bear it, and then those whose text names it.
+    """Entities with two passages or more: a title, the passages that have it, and then those that mention it.
 
     A name that two titles share, such as `Mercury (planet)` and `Mercury (element)`, is left out; where a title has to
     say which one it means, mentions are not looked for.

@@ -53,7 +53,7 @@ class _Merged(BaseModel):
 
 @dataclass
 class Built:
-    """What a build gave."""
+    """Results of a build."""
 
     rows: dict[str, list[dict[str, object]]] = field(default_factory=lambda: {name: [] for name in _FILES})
     """Compound questions of each file; an entity's are all in one."""
@@ -119,7 +119,7 @@ async def build(
         merges: Compound questions to ask for, an entity.
         verify: Have each part answered from its passage, and drop it when the answer is another.
         seed: Decides which parts are merged.
-        say: Is told how far it is.
+        say: Receives progress messages.
 
     Raises:
         EndpointError: The endpoint can't be used; the build can be started again.
@@ -176,7 +176,7 @@ async def _written(entity: Entity, passage: Passage, run: _Run) -> tuple[_Writte
 
 
 async def _answered(part: Part, run: _Run) -> bool:
-    """Whether the model, given the passage, answers the question as it was meant."""
+    """Whether the model, given the passage, gives the intended answer."""
     values = {"question": quoted(part.question), "evidence": passage_block(1, part.passage)}
     output, _ = await run.ask("answer", _ANSWER_PROMPT, values, Answer)
     said, meant = normalised(output.answer) if output else "", normalised(part.answer)

@@ -3,28 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from hopgraph.evaluation.datasets import read_questions
 from stores.passages import Passage
 from tests.scripted import Raw, Request
+from tests.training.revelator.compound.phelps import ASKED, PHELPS
 from training.revelator.compound.__main__ import main
-from training.revelator.compound.checks import Part, merged_fault, part_fault
-from training.revelator.compound.entities import Entity, entities_of
-
-PHELPS = [
-    Passage("p1", "Phelps", "Phelps was born in 1985."),
-    Passage("p2", "Phelps", "Phelps retired in 2016."),
-    Passage("p3", "Bowman", "The coach of Phelps was Bowman."),
-]
-ENTITY = Entity("Phelps", tuple(PHELPS))
-ASKED = {
-    "p1": {"question": "When was Phelps born?", "answer": "1985"},
-    "p2": {"question": "When did Phelps retire?", "answer": "2016"},
-    "p3": {"question": "Who coached Phelps?", "answer": "Bowman"},
-}
-BORN, RETIRED, _ = (Part(ASKED[p.id]["question"], ASKED[p.id]["answer"], p) for p in PHELPS)
-MERGED = "When was Phelps born, and when did he retire?"
 
 
 def corpus(folder: Path, passages=PHELPS) -> Path:
@@ -54,73 +37,6 @@ def built(folder: Path) -> list[dict]:
 
 def run(folder: Path, *more: str) -> int:
     return main(["--passages", str(corpus(folder)), "--to", str(folder / "out"), *more])
-
-
-# Entities
-
-
-def test_an_entity_has_the_passages_that_bear_its_title_and_those_that_name_it():
-    (phelps,) = entities_of(PHELPS)
-    assert (phelps.name, [passage.id for passage in phelps.passages]) == ("Phelps", ["p1", "p2", "p3"])
-    assert [passage.id for passage in entities_of(PHELPS, documents=2)[0].passages] == ["p1", "p2"]
-
-
-def test_a_name_that_two_titles_share_is_no_entity():
-    both = [Passage(str(n), title, f"Text {n}.") for n, title in enumerate(["Mercury (planet)", "Mercury (metal)"] * 2)]
-    assert entities_of(both) == []
-
-
-def test_a_title_that_says_which_one_it_means_has_no_mentions():
-    rows = [Passage("1", "Ivan (singer)", "He sings."), Passage("2", "Tsars", "Ivan was the first.")]
-    assert entities_of(rows) == []
-    (ivan,) = entities_of([*rows, Passage("3", "Ivan (singer)", "He toured.")])
-    assert (ivan.name, [passage.id for passage in ivan.passages]) == ("Ivan", ["1", "3"])
-
-
-# Checks
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "fault"),
-    [
-        ("When was Phelps born?", "1985", ""),
-        ("", "", "no question"),
-        ("Phelps was born when", "1985", "no question"),
-        ("When was Phelps born?", "", "answer not of a few words"),
-        ("When was Phelps born?", "in the year of our lord of 1985 I think", "answer not of a few words"),
-        ("When was Phelps born?", "1986", "answer not in the passage"),
-        ("When was Phelps born?", "985", "answer not in the passage"),
-        ("When was he born?", "1985", "entity not named"),
-        ("Was Phelps born in 1985?", "1985", "answer given away"),
-        ("In which year was Phelps born?", "1985", "a dev question"),
-    ],
-)
-def test_a_simple_question_is_refused_by_cause(question, answer, fault):
-    assert part_fault(question, answer, ENTITY, PHELPS[0], [], {"in which year was phelps born"}) == fault
-
-
-def test_a_simple_question_that_asks_for_the_same_again_is_refused():
-    assert (
-        part_fault("What is the year of Phelps's birth?", "1985", ENTITY, PHELPS[0], [BORN]) == "repeats another part"
-    )
-
-
-@pytest.mark.parametrize(
-    ("question", "fault"),
-    [
-        (MERGED, ""),
-        ("", "declined"),
-        ("No.", "no question"),
-        ("When was he born, and when did he retire?", "entity not named"),
-        ("Was Phelps born in 1985, and when did he retire?", "answer given away"),
-        ("When was Phelps born?", "a part is lost"),
-    ],
-)
-def test_a_compound_question_is_refused_by_cause(question, fault):
-    assert merged_fault(question, ENTITY, [BORN, RETIRED]) == fault
-
-
-# The whole
 
 
 def test_questions_are_written_verified_and_merged(tmp_path, model, capsys):
@@ -223,3 +139,36 @@ def test_the_training_sides_paragraphs_are_the_corpus_unless_told(data, tmp_path
     server = model(lambda request: {"question": "", "answer": ""})
     assert main(["--data", str(data), "--to", str(tmp_path / "out")]) == 0
     assert any("Bath was founded in 43 AD." in request.prompt for request in server.requests)
+
+
+def test_a_question_that_does_not_fit_the_model_is_counted(tmp_path, model, capsys):
+    said = json.dumps({"error": {"message": "This model's maximum context length is 512 tokens."}})
+    model(lambda request: Raw(400, said) if request.node == "merge" else script(request))
+    assert run(tmp_path) == 0
+    assert "| compound | too long for the model | 4 |" in capsys.readouterr().out
+
+
+def test_entities_that_were_begun_end_before_others_begin(tmp_path, model, monkeypatch):
+    """One call at a time. In order of arrival, every question would come before a merge."""
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
+    births = {"Adams": 1910, "Baker": 1920, "Clark": 1930, "Davis": 1940}
+    years = [(name, born, born + 40) for name, born in births.items()]
+    texts = {f"{name} was born in {born}.": (name, "born", born) for name, born, _ in years}
+    texts |= {f"{name} retired in {end}.": (name, "done", end) for name, _, end in years}
+
+    def reply(request: Request):
+        name, what, year = next((fact for text, fact in texts.items() if text in request.prompt), ("", "", 0))
+        match request.node:
+            case "question":
+                return {"question": f"When was {name} {what}?", "answer": str(year)}
+            case "answer":
+                return {"answer": str(year)}
+            case _:
+                return script(request)
+
+    server = model(reply)
+    corpus(tmp_path, [Passage(text, name, text) for text, (name, _, _) in texts.items()])
+    assert main(["--passages", str(tmp_path / "passages.jsonl"), "--to", str(tmp_path / "out")]) == 0
+    nodes = server.nodes()
+    assert (nodes.count("question"), nodes.count("merge"), server.most_in_flight) == (8, 4, 1)
+    assert nodes.index("merge") < len(nodes) - 1 - nodes[::-1].index("question")
