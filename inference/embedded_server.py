@@ -174,7 +174,7 @@ class _Users:
 
 
 def _lock_soon(descriptor: int) -> bool:
-    """Take the lock for good; clients that look whether it is free hold it for an instant."""
+    """Take the lock until this process ends; clients that look whether it is free hold it for an instant."""
     for _ in range(40):
         if lock(descriptor):
             return True

