@@ -124,7 +124,7 @@ class WheelDownload:
         return ""
 
     def _resume(self, report: Report) -> bool:
-        """Append what is missing of a kept part; true when the part is whole. Gives up after five attempts without a byte."""
+        """Append what is missing of a kept part; true when it is whole. Five attempts without progress end it."""
         import httpx
 
         shutil.rmtree(self.scratch / "tmp", ignore_errors=True)  # pip is gone: its name for the part goes too
