@@ -1,4 +1,4 @@
-"""Draining: a process that is to end begins no model call any more, and lets those in flight end."""
+"""Draining: a process that is to end starts no more model calls and waits for those in flight."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ See `inference.embedded_server` for the locks.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import json
@@ -26,6 +25,7 @@ from urllib.parse import urlsplit
 
 from inference.embedded_server import ALREADY_SERVING, STATE
 from inference.errors import EndpointError, InputError
+from inference.locks import exclusive, is_locked, lock
 from inference.settings import Settings, get_settings
 from inference.weights import smollm2_path
 
@@ -110,9 +110,8 @@ def ensure_server(model: str = "smollm2") -> Server:
                 hint="set HOPGRAPH_HOME to a folder that can be written, or HOPGRAPH_LLM_URL to an endpoint",
             ) from error
         try:
-            fcntl.flock(use, fcntl.LOCK_SH)  # first of all: from now on a running server stays
-            with (folder / "starting").open("ab") as starting:
-                fcntl.flock(starting, fcntl.LOCK_EX)
+            lock(use, shared=True, wait=True)  # first of all: from now on a running server stays
+            with exclusive(folder / "starting"):
                 state = _find(folder, file) or _start(folder, name, file, lora, settings)
         except BaseException:
             use.close()
@@ -168,7 +167,7 @@ def _find(folder: Path, file: Path) -> dict[str, Any] | None:
     """State of the server that runs here, once it answers; None when there is none. A stuck one is ended."""
     limit = time.monotonic() + _START_TIMEOUT
     silent_since: float | None = None
-    while _is_held(folder / "serving"):
+    while is_locked(folder / "serving"):
         state = _read_state(folder)
         if state and _answers(state["url"], state["model"], file):
             return state
@@ -235,18 +234,6 @@ def _start(folder: Path, name: str, file: Path, lora: Path | None, settings: Set
         f"the embedded server for {file} did not start. Its log, {log}, ends with:\n{tail}",
         hint=f"{remedy}, or set HOPGRAPH_LLM_URL to an endpoint",
     )
-
-
-def _is_held(path: Path) -> bool:
-    """Whether a living process holds the lock file."""
-    try:
-        with path.open("rb") as handle:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
 
 
 def _read_state(folder: Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ Its folder holds three locks, which the kernel frees however a process ends:
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import math
 import os
@@ -20,6 +19,8 @@ import urllib.request
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from inference.locks import lock, unlock
 
 __all__ = ["ALREADY_SERVING", "STATE", "main", "start_llama", "usable_cores"]
 
@@ -155,16 +156,14 @@ class _Users:
 
     def present(self) -> bool:
         """False once nobody is left; the lock is then kept, so that no client can come before the process has ended."""
-        try:
-            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(self.handle):
             if self._in_place():  # clients of a folder that was deleted can't be told from clients of a new one
                 self.last_seen = time.monotonic()
                 return True
             return time.monotonic() - self.last_seen < self.idle
         if time.monotonic() - self.last_seen >= self.idle:
             return False
-        fcntl.flock(self.handle, fcntl.LOCK_UN)
+        unlock(self.handle)
         return True
 
     def _in_place(self) -> bool:
@@ -175,13 +174,11 @@ class _Users:
 
 
 def _lock_soon(descriptor: int) -> bool:
-    """Take the lock for good; clients that look whether it is free hold it for an instant."""
+    """Take the lock until this process ends; clients that look whether it is free hold it for an instant."""
     for _ in range(40):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock(descriptor):
             return True
-        except BlockingIOError:
-            time.sleep(0.05)
+        time.sleep(0.05)
     return False
 
 

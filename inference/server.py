@@ -164,7 +164,7 @@ class Server:
         return await self.model_name()
 
     async def context(self) -> int | None:
-        """Tokens that a prompt and its completion have together; None if nobody says."""
+        """Tokens that a prompt and its completion have together; None if not known."""
         return self.settings.llm_context or (await self.describe()).context
 
     async def has_room(self, messages: Sequence[Message], max_tokens: int) -> bool:

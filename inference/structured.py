@@ -51,7 +51,7 @@ class Span(NamedTuple):
 
 
 class BadOutput(ValueError):
-    """A reply that is not the structured output asked for. The message says why, in words a model can act on."""
+    """A reply that is not the structured output asked for. The message says why, so that a model can mend it."""
 
 
 def well_formed(value: Any) -> Any:

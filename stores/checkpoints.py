@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import functools
 import hashlib
 import json
@@ -17,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from inference.errors import InputError, StoreError
+from inference.locks import lock
 from inference.settings import get_settings
 from stores.checkpoint_errors import WRITABLE, postgres_error, sqlite_error, with_clear_errors
 
@@ -243,7 +243,8 @@ def _lock(path: Path) -> IO[bytes]:
     while True:
         handle = path.open("ab")
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not lock(handle):
+                raise BlockingIOError
             # The previous owner deletes the file: a lock on a deleted file would exclude nobody.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(handle.fileno())):
                 return handle

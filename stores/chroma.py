@@ -21,7 +21,7 @@ from inference.locks import exclusive
 if TYPE_CHECKING:
     from chromadb.api.client import Client
 
-    from stores.sparse import Ranking
+    from stores.ranking import Ranking
 
 __all__ = ["Chroma", "ChromaVectors"]
 

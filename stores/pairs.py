@@ -26,6 +26,7 @@ from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Encoder
 from inference.errors import StoreError
 from stores.passages import content_id
+from stores.ranking import best
 from stores.readings import Pair, Reading, pair_text
 
 if TYPE_CHECKING:
@@ -179,9 +180,8 @@ class Pairs:
         vectors = get_encoder().encode_queries([queries[i] for i in asked])
         for i, vector in zip(asked, vectors, strict=True):
             row = matrix @ vector  # faster one by one than two or three together
-            best = _best(row, k)
-            pairs = self.get([ids[j] for j in best])
-            found[i] = [(pair, float(row[j])) for pair, j in zip(pairs, best, strict=True)]
+            nearest, scores = best(row, k)
+            found[i] = list(zip(self.get([ids[j] for j in nearest]), scores.tolist(), strict=True))
         return found
 
     def _vectors(self) -> tuple[list[str], list[str], NDArray[np.float32]]:
@@ -297,15 +297,6 @@ class Pairs:
                 f"the knowledge base {self._path}: {error}",
                 hint="is the disk full? If the file is damaged, move it away and run `hopgraph read` again",
             ) from error
-
-
-def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Places of the k highest scores, best first; of equal scores, the first ones. Sorts no more than it must."""
-    if k >= len(scores):
-        return np.argsort(-scores, kind="stable")
-    # All scores that are as high as the k-th, so that equal ones are told apart by their places alone.
-    near = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-    return near[np.argsort(-scores[near], kind="stable")[:k]]
 
 
 def _pair(row: Sequence[Any]) -> Pair:

@@ -34,7 +34,7 @@ def pair_text(pair: Pair) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of reading one passage, and what it cost."""
+    """Result and cost of reading one passage."""
 
     passage: str
     content: str

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SPARSE", "Ranking", "Sparse", "best", "tokenize"]
+from stores.ranking import Ranking, best
+
+__all__ = ["SPARSE", "Sparse", "tokenize"]
 
 TITLE_WEIGHT = 2
 """How often a title counts beside its text."""
@@ -28,8 +30,6 @@ LONGEST_NAME = 12
 LONGEST_QUERY = 512
 """Distinct words of a query that are looked up."""
 
-Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Rows of the index, best first, and their scores."""
 
 _TOKEN = re.compile(
     # Scripts without spaces, and emoji, are taken a character at a time.
@@ -119,7 +119,7 @@ class Sparse:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         scores: NDArray[np.float32] = self._scorer.get_scores_from_ids(numbers)
         self._add_named(words, scores)
-        return best(scores, k)
+        return best(scores, k, np.flatnonzero(scores > 0))
 
     def _add_named(self, words: list[str], scores: NDArray[np.float32]) -> None:
         """Raise the scores of titles that the query names; of overlapping names the first and longest counts."""
@@ -148,13 +148,3 @@ class Sparse:
 
 def _hash(name: tuple[str, ...]) -> int:
     return int.from_bytes(hashlib.blake2b(" ".join(name).encode(), digest_size=8).digest(), "little")
-
-
-def best(scores: NDArray[np.float32], k: int) -> Ranking:
-    """The k highest of the positive scores, highest first; equal ones in row order, also at the cut."""
-    rows = np.flatnonzero(scores > 0)
-    if len(rows) > k:
-        bound = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
-        rows = rows[scores[rows] >= bound]
-    order = np.lexsort((rows, -scores[rows]))[:k]
-    return rows[order], scores[rows[order]]

@@ -17,7 +17,7 @@ from stores.chroma import Chroma
 
 if TYPE_CHECKING:
     from stores.manifest import Manifest
-    from stores.sparse import Ranking
+    from stores.ranking import Ranking
 
 __all__ = ["OpenVectors", "VectorStore", "vector_store"]
 

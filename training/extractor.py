@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from inference.extractor import extract_answers
+from inference.heads.extractor import extract_answers
 from training.command import guarded, trained, trainer
 from training.extractor_data import Example, examples, phrase, shortened, training_examples
 from training.measures import agreement, table

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.extractor import allowed_spans, answer_pieces, likeness
+from inference.heads.extractor import allowed_spans, answer_pieces, likeness
 from inference.heads.scores import whole_words
 from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.extractor_data import Example

@@ -90,16 +90,14 @@ def _hold(folder: Path, place: str) -> None:
     Raises:
         StoreError: There is one already.
     """
-    import fcntl
     import json
 
     from hopgraph.studio.server import HOST, PLAN
     from inference.errors import StoreError
+    from inference.locks import lock
 
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock(handle):
         os.close(handle)
         try:
             there = f" at http://{HOST}:{json.loads((folder / PLAN).read_text('utf-8'))['port']}"
@@ -108,7 +106,7 @@ def _hold(folder: Path, place: str) -> None:
         raise StoreError(
             f"another `hopgraph studio` serves the threads of {place}{there}",
             hint="use that one, stop it, or set HOPGRAPH_CHECKPOINTS to another file",
-        ) from None
+        )
     os.set_inheritable(handle, True)
 
 

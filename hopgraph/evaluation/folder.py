@@ -6,7 +6,6 @@ a killed process left of a line is dropped when the run goes on, and the questio
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from hopgraph.evaluation.data import Question, as_row
 from hopgraph.evaluation.datasets import read_questions
 from hopgraph.evaluation.scoring import Record, record_of
 from inference.errors import InputError, StoreError
+from inference.locks import lock
 
 __all__ = ["FORMAT", "Lines", "RunFolder", "differences", "needs_judge"]
 
@@ -117,12 +117,10 @@ class RunFolder:
             StoreError: Another process holds it.
         """
         with self._about.open(encoding="utf-8") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock(handle):
                 raise StoreError(
                     f"{self.path}: another `hopgraph eval` is working on it", hint="wait for it, or stop it first"
-                ) from None
+                )
             yield
 
 

@@ -6,21 +6,20 @@ version of it.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 from inference.errors import EndpointError, InputError
+from inference.locks import exclusive
 
 __all__ = ["SERVER", "packages_folder", "pinned_count", "server_packages", "unmet"]
 
@@ -51,7 +50,7 @@ def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _exclusive(folder.parent / ".lock"):
+        with exclusive(folder.parent / ".lock"):
             if not folder.is_dir():
                 say(f"fetching LangGraph's local server ({pinned_count()} packages, 57 MB, only once) into {folder}")
                 _install(_pinned(), folder)
@@ -108,13 +107,6 @@ def _install(pinned: bytes, folder: Path) -> None:
         (scratch / "done").rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    with path.open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def unmet(path: Sequence[str] | None = None) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.errors import InputError
-from inference.extractor import Extraction
+from inference.heads.extractor import Extraction
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -64,7 +64,7 @@ class SpanCheckpoint:
         self._session = _session(folder / "model.onnx", "HOPGRAPH_EXTRACTOR")
 
     def extract(self, items: Sequence[tuple[str, str]]) -> list[Extraction]:
-        """Answers as `inference.extractor.extract_answers` gives them: never words of a pair's question."""
+        """Answers as `inference.heads.extractor.extract_answers` gives them: never words of a pair's question."""
         return [self._extract(question, context) for question, context in items]
 
     def _extract(self, question: str, context: str) -> Extraction:

@@ -2,7 +2,7 @@
 
 One set of upper layers reads a question, a question with a passage, or a question with the chain of sub-questions
 answered so far; each skill has a head of its own. Two heads get a second opinion: relevance how alike question and
-passage are to the encoder as it comes, ending how many hops the hop predictor expects.
+passage are to the untrained encoder, ending how many hops the hop predictor expects.
 `training/README.md` says how they were trained, how well they do, and where they fail. Decomposing and
 refining write text and stay with a language model.
 """
@@ -106,7 +106,7 @@ def ending(question: str, chain: Sequence[tuple[str, str]]) -> float:
 
 
 def likeness(question: str, passage: str) -> float:
-    """Cosine of a question and a passage in the encoder as it comes, -1 to 1.
+    """Cosine of a question and a passage in the untrained encoder, -1 to 1.
 
     Raises:
         StoreError: The encoder can't be read.

@@ -1,7 +1,7 @@
 """The frozen lower half of the built-in encoder, which every head shares, and the run of a head's own upper layers.
 
 The first three of MiniLM's six layers serve every head, with the weights that the encoder uses anyway. A head brings
-three upper layers of its own (int8, about 5 MB), and all run on onnxruntime (`encoder_graph.py`): no torch, and nothing
+three upper layers of its own (int8, about 5 MB), and all run on onnxruntime (`encoder_graph`): no torch, and nothing
 to download. Texts are read one by one, so that a text's result never depends on what else is asked with it.
 """
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.encoder_graph import ATTENTION_HEADS, STATES_IN, STATES_OUT, cut_out, layers_model
 from inference.errors import StoreError
+from inference.heads.encoder_graph import ATTENTION_HEADS, STATES_IN, STATES_OUT, cut_out, layers_model
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

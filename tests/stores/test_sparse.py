@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from stores.sparse import Sparse, best, tokenize
+from stores.sparse import Sparse, tokenize
 
 CORPUS = [
     ("Running", "The runner was running quickly through cities."),
@@ -71,12 +70,6 @@ def test_ties_go_to_the_lower_row_also_at_the_cut(tmp_path):
     sparse = Sparse(tmp_path / "s")
     assert rows(sparse, "words", 7) == list(range(7))
     assert rows(sparse, "words", 50) == list(range(50))
-
-
-def test_best_is_a_stable_full_sort():
-    scores = np.array([1, 3, 0, 3, 2, 3, -1], np.float32)
-    for k in range(1, 9):
-        assert best(scores, k)[0].tolist() == [1, 3, 5, 4, 0][:k]
 
 
 def test_a_title_in_the_query_counts_extra_with_or_without_its_parentheses(tmp_path):

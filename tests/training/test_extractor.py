@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import inference.extractor
+import inference.heads.extractor
 import inference.heads.npz
 import inference.heads.trunk
 from inference.errors import InputError
@@ -96,10 +96,10 @@ def test_training_on_a_few_rows_gives_weights_that_the_extractor_runs(
     learnt = examples(small_data / "train/extractor.train.jsonl.gz")
     inference.heads.trunk.get_trunk()
     monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
-    inference.extractor._head.cache_clear()
+    inference.heads.extractor._head.cache_clear()
     try:
-        found = inference.extractor.extract_answers([(one.question, one.context) for one in learnt])
+        found = inference.heads.extractor.extract_answers([(one.question, one.context) for one in learnt])
     finally:
-        inference.extractor._head.cache_clear()
+        inference.heads.extractor._head.cache_clear()
     right = [one.answer == example.answer for one, example in zip(found, learnt, strict=True)]
     assert sum(right) > 0.8 * len(right)

@@ -69,7 +69,7 @@ def test_training_on_a_few_questions_gives_weights_that_the_predictor_runs(
 @pytest.mark.slow
 def test_the_encoders_graph_runs_what_torch_trained():
     torch = pytest.importorskip("torch", reason="training needs torch: pip install -e '.[train]'")
-    from inference import heads
+    from inference.heads import trunk as heads
     from training.layers import States, UpperLayers
 
     torch.manual_seed(0)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import inference.extractor
+import inference.heads.extractor
 import inference.heads.npz
 from inference.errors import StoreError
-from inference.extractor import Extraction, answer_pieces, extract_answers
+from inference.heads.extractor import Extraction, answer_pieces, extract_answers
 from inference.heads.npz import save_weights
 from inference.heads.trunk import get_trunk
 
@@ -120,8 +120,8 @@ def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pyte
     save_weights(tmp_path / "extractor.npz", {"span": np.zeros((2, 2), np.float32)})
     get_trunk()
     monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
-    inference.extractor._head.cache_clear()
+    inference.heads.extractor._head.cache_clear()
     with pytest.raises(StoreError, match=r"extractor\.npz: the weights lack likeness, span_bias") as caught:
         extract_answers([("Who?", "Who?\nShe.")])
     assert caught.value.hint == "make train-extractor"
-    inference.extractor._head.cache_clear()
+    inference.heads.extractor._head.cache_clear()

@@ -1,0 +1,26 @@
+"""The best of many scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Ranking", "best"]
+
+Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Rows, best first, and their scores."""
+
+
+def best(scores: NDArray[np.float32], k: int, rows: NDArray[np.int64] | None = None) -> Ranking:
+    """The k highest scores, best first; equal ones in row order, also at the cut. Sorts no more than it must.
+
+    Args:
+        scores: One for each row.
+        k: How many.
+        rows: Those that count, ascending; default: all.
+    """
+    among = scores if rows is None else scores[rows]
+    # All scores as high as the k-th, so that equal ones are told apart by their rows alone.
+    near = np.arange(len(among)) if k >= len(among) else np.flatnonzero(among >= np.partition(among, -k)[-k])
+    order = near[np.argsort(-among[near], kind="stable")[:k]]
+    return (order if rows is None else rows[order]), among[order]
