@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks train-revelator drawings lock clean
+.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks train-revelator generated lock clean
 
 setup: $(VENV)/installed
 
@@ -86,27 +86,27 @@ train-revelator-encoder: TRAINER := revelator.encoder
 $(TRAINERS): setup
 	$(PYTHON) -m venv --clear $(VENV)-train
 	$(VENV)-train/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train]'
-	$(VENV)-train/bin/python -m hopgraph.training.$(TRAINER) --data $(DATA)
+	$(VENV)-train/bin/python -m training.$(TRAINER) --data $(DATA)
 
 # Fine-tunes HANRAG's Revelator on the embedded model, or on another BASE=FILE.gguf, and measures its skills before and
 # after; LIMIT is the examples of a skill. Hours on a CPU; started again, it goes on.
 REVELATOR ?= .hopgraph/revelator
 BASE ?= smollm2
 LIMIT ?= 800
-REVELATOR_SKILLS := HOPGRAPH_EMBEDDED_MODEL=$(BASE) $(BIN)/python -m hopgraph.training.revelator.evaluate \
+REVELATOR_SKILLS := HOPGRAPH_EMBEDDED_MODEL=$(BASE) $(BIN)/python -m training.revelator.evaluate \
 	--examples $(REVELATOR)/data/heldout.jsonl
 train-revelator: setup
 	test -x $(VENV)-revelator/bin/python || $(PYTHON) -m venv $(VENV)-revelator
 	$(VENV)-revelator/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train-revelator]'
-	$(BIN)/python -m hopgraph.training.revelator.build --data $(DATA) --to $(REVELATOR)/data --limit $(LIMIT)
+	$(BIN)/python -m training.revelator.build --data $(DATA) --to $(REVELATOR)/data --limit $(LIMIT)
 	$(REVELATOR_SKILLS) --to $(REVELATOR)/before
-	$(VENV)-revelator/bin/python -m hopgraph.training.revelator.train --base $(BASE) \
+	$(VENV)-revelator/bin/python -m training.revelator.train --base $(BASE) \
 		--examples $(REVELATOR)/data/train.jsonl --to $(REVELATOR)
 	HOPGRAPH_EMBEDDED_LORA=$(REVELATOR)/adapter.gguf $(REVELATOR_SKILLS) --before $(REVELATOR)/before --to $(REVELATOR)/after
 
-# The pictures of the documentation.
-drawings: dev
-	for method in prism prunerag parrag hanrag compactrag; do $(BIN)/hopgraph graph $$method --png docs/$$method.png; done
+# Writes every file that repeats what the code says: langgraph.json, tables and graphs of the documentation, drawings.
+generated: dev
+	$(BIN)/python -m hopgraph.generated
 
 # Pins everything, with hashes; needs uv (pip install uv).
 DROP_SWITCHED_OFF := awk "/^[^ ]/ { off = /sys_platform == 'never'/ } !off"

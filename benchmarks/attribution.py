@@ -29,8 +29,8 @@ from rich.progress import track
 from typing_extensions import TypedDict
 
 from hopgraph.run import make_context
-from nodes.context import ParContext
-from nodes.reviewer import ask_attribution
+from nodes.parrag.context import ParContext
+from nodes.parrag.judges import ask_attribution
 from stores.passages import Passage
 
 GOLD = ("attributable", "not attributable")
@@ -49,15 +49,8 @@ class Row(TypedDict, total=False):
 
 async def judge(state: Row, runtime: Runtime[ParContext]) -> dict[str, Any]:
     """The node: what the judge says."""
-    asked = await ask_attribution(
-        runtime,
-        step=f"row/{state['number']}",
-        question=state["question"],
-        answer=state["claim"],
-        passages=[Passage(id="", title="", text=reference) for reference in state["references"]],
-        prompt="parrag/attribution",
-        scorer_prompt="parrag/attrscore",
-    )
+    passages = [Passage(id="", title="", text=reference) for reference in state["references"]]
+    asked = await ask_attribution(runtime, state["question"], state["claim"], passages, at=f"row/{state['number']}")
     return {"said": asked.value.label if asked.value else "unreadable"}
 
 

@@ -31,7 +31,7 @@ from hopgraph.methods import METHODS, load
 from hopgraph.run import ask, make_context, new_thread
 from inference.errors import HopgraphError
 from inference.settings import get_settings
-from nodes.context import Context
+from nodes.kit.context import Context
 from stores.checkpoints import open_checkpoints
 from stores.index import Index
 from stores.pairs import Pairs

@@ -28,7 +28,7 @@ from hopgraph.evaluation.data import read_questions, sample
 from hopgraph.reading import read_index
 from hopgraph.run import make_context
 from inference.settings import get_settings
-from nodes.context import ReaderContext
+from nodes.compactrag.context import ReaderContext
 from stores.build import build_index
 from stores.index import open_index
 

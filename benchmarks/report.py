@@ -20,7 +20,8 @@ from typing import Annotated
 
 import typer
 
-from hopgraph.evaluation.report import read_runs, write_report
+from hopgraph.evaluation.runs import read_runs
+from hopgraph.views.report import write_report
 
 LONGEST = 60.0
 LARGEST = 25.0

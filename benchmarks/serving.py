@@ -17,10 +17,10 @@ from typing import Protocol
 import aiohttp
 
 from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.gold import gold_passages
 from hopgraph.simulation.agents import PerfectAgents
 from hopgraph.simulation.endpoint import Endpoint
 from hopgraph.simulation.gold import cases_of
-from hopgraph.simulation.playing import gold_passages
 from inference.errors import HopgraphError
 
 __all__ = ["ReplyTimes", "cpu_seconds", "forget", "serving"]

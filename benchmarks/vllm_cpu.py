@@ -47,7 +47,7 @@ START_TIMEOUT = 600.0
 _CONVERT = """
 import sys
 from pathlib import Path
-from hopgraph.training.revelator.gguf_files import convert_base
+from training.revelator.gguf_files import convert_base
 convert_base(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 

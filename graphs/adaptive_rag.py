@@ -8,16 +8,29 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 
 from graphs import ircot
-from nodes.context import AdaptiveContext
+from graphs.about import About
+from nodes.baselines.complexity import COMPLEXITY, ComplexityChoice
+from nodes.baselines.context import AdaptiveContext, Complexity
+from nodes.baselines.reasoner import reasoner, round_id
+from nodes.baselines.state import AdaptiveInput, AdaptiveState
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.reasoner import reasoner, round_id
+from nodes.kit.routing import with_context
 from nodes.retriever import retriever
-from nodes.router import COMPLEXITY, ComplexityChoice, given_route, router
-from nodes.routing import with_context
-from nodes.state import AdaptiveInput, AdaptiveState, Complexity
+from nodes.router import given_route, router
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Adaptive-RAG",
+    summary="no search, one, or IRCoT, by how complex the question is",
+    citation=(
+        "Jeong et al., Adaptive-RAG: Learning to Adapt Retrieval-Augmented Large Language Models "
+        "through Question Complexity"
+    ),
+    published="2024-03",
+    kind="baseline",
+)
 
 
 def fresh(given: AdaptiveState) -> dict[str, Any]:
@@ -52,9 +65,9 @@ builder.add_node(
     ),
 )
 builder.add_node("single_step_retriever", retriever(into="evidence"))
-builder.add_node("single_step_reader", generator("standard_rag/answer", name="single_step_reader"))
-builder.add_node("reasoner", reasoner("ircot/thought"))
-builder.add_node("multi_step_reader", generator("ircot/answer", name="multi_step_reader", output=ReasonedAnswer))
+builder.add_node("single_step_reader", generator("standard_rag/answer"))
+builder.add_node("reasoner", reasoner)
+builder.add_node("multi_step_reader", generator("ircot/answer", output=ReasonedAnswer))
 
 TAKE: dict[Hashable, str] = {
     "no_retrieval": "generator",

@@ -6,18 +6,28 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.answer_extractor import answer_extractor
-from nodes.context import CompactContext
-from nodes.dag import in_wave
+from graphs.about import About
+from nodes.compactrag.answer_extractor import answer_extractor
+from nodes.compactrag.context import CompactContext
+from nodes.compactrag.dag import in_wave
+from nodes.compactrag.pair_collector import pair_blocks, pair_collector, resolved
+from nodes.compactrag.pair_retriever import pair_retriever
+from nodes.compactrag.question_decomposer import question_decomposer
+from nodes.compactrag.rewriter import rewriter
+from nodes.compactrag.state import CompactState
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.pair_collector import pair_blocks, pair_collector, resolved
-from nodes.pair_retriever import pair_retriever
-from nodes.question_decomposer import question_decomposer
-from nodes.rewriter import rewriter
-from nodes.state import CompactState, QuestionInput
+from nodes.kit.state import QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="CompactRAG",
+    summary="two calls a question, over question-answer pairs that were read beforehand",
+    citation="Yang et al., CompactRAG: Reducing LLM Calls and Token Overhead in Multi-Hop Question Answering",
+    published="2026-02",
+    kind="method",
+)
 
 
 def after_wave(state: CompactState) -> str:

@@ -6,15 +6,24 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import ReaderContext
-from nodes.entity_annotator import entity_annotator
-from nodes.pair_writer import coverage_repairer, pair_writer
-from nodes.passage_intake import passage_intake
-from nodes.routing import with_context
-from nodes.state import ReaderInput, ReaderState
-from nodes.verbatim_checker import verbatim_checker
+from graphs.about import About
+from nodes.compactrag.context import ReaderContext
+from nodes.compactrag.entity_annotator import entity_annotator
+from nodes.compactrag.pair_writer import coverage_repairer, pair_writer
+from nodes.compactrag.passage_intake import passage_intake
+from nodes.compactrag.state import ReaderInput, ReaderState
+from nodes.compactrag.verbatim_checker import verbatim_checker
+from nodes.kit.routing import with_context
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="CompactRAG's offline stage",
+    summary="one passage into question-answer pairs",
+    citation="Yang et al., CompactRAG: Reducing LLM Calls and Token Overhead in Multi-Hop Question Answering",
+    published="2026-02",
+    kind="reader",
+)
 
 
 @with_context(ReaderContext)

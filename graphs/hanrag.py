@@ -7,21 +7,36 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
+from graphs.about import About
+from inference.heads.revelator import Route
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
-from nodes.chain import chain_blocks, chain_evidence, send_hop
-from nodes.context import HanContext
-from nodes.ending_discriminator import ending_discriminator
+from nodes.chain import chain_blocks, chain_evidence
 from nodes.generator import generator
-from nodes.hop import conclude_hop, hop_generator
+from nodes.hanrag.chain import send_hop
+from nodes.hanrag.conclude import conclude
+from nodes.hanrag.context import HanContext
+from nodes.hanrag.ending_discriminator import ending_discriminator
+from nodes.hanrag.refiner import refiner
+from nodes.hanrag.relevance_discriminator import relevance_discriminator, to_judge
+from nodes.hanrag.routes import ROUTES, RouteChoice
+from nodes.hanrag.state import AnragInput, AnragOutput, AnragState, HanInput, HanState
+from nodes.hop import hop_generator, hop_retriever
 from nodes.intake import intake
-from nodes.refiner import seed_refiner
-from nodes.relevance_discriminator import relevance_discriminator, to_judge
-from nodes.retriever import retriever
+from nodes.kit.routing import with_context
 from nodes.router import given_route, router
-from nodes.routing import with_context
-from nodes.state import AnragInput, AnragOutput, AnragState, HanInput, HanState, Route
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="HANRAG",
+    summary="a router to four paths, with noise-resistant retrieval",
+    citation=(
+        "Sun et al., HANRAG: Heuristic Accurate Noise-resistant Retrieval-Augmented Generation "
+        "for Multi-hop Question Answering"
+    ),
+    published="2025-09",
+    kind="method",
+)
 
 
 @with_context(HanContext)
@@ -33,16 +48,8 @@ def judge(state: AnragState, context: HanContext) -> list[Send] | str:
 
 
 anrag = StateGraph(AnragState, context_schema=HanContext, input_schema=AnragInput, output_schema=AnragOutput)
-anrag.add_node(
-    "retriever",
-    retriever(
-        into="candidates",
-        queries=lambda state: [state["seed"]],
-        at=lambda state: str(state["at"]),
-        ranks_given=lambda context: True,
-    ),
-)
-anrag.add_node("relevance_discriminator", relevance_discriminator("hanrag/relevance"))
+anrag.add_node("retriever", hop_retriever())
+anrag.add_node("relevance_discriminator", relevance_discriminator)
 anrag.add_node("generator", hop_generator("hanrag/answer"))
 
 anrag.add_edge(START, "retriever")
@@ -85,20 +92,20 @@ def after_ending(state: HanState) -> str:
 
 builder = StateGraph(HanState, context_schema=HanContext, input_schema=HanInput)
 builder.add_node("intake", intake(resets=fresh))
-builder.add_node("router", router("hanrag/router"))
+builder.add_node("router", router("hanrag/router", output=RouteChoice, falls_under=ROUTES))
 builder.add_node("generator", generator("hanrag/straightforward", blocks=None))
-builder.add_node("decomposer", analyzer("hanrag/decomposer", name="decomposer", output=ThoughtAndSubquestions))
-builder.add_node("refiner", seed_refiner("hanrag/refiner"))
+builder.add_node("decomposer", analyzer("hanrag/decomposer", output=ThoughtAndSubquestions))
+builder.add_node("refiner", refiner)
 builder.add_node("anrag", anrag.compile())
-builder.add_node("ending_discriminator", ending_discriminator("hanrag/ending"))
-builder.add_node("conclude", conclude_hop())
+builder.add_node("ending_discriminator", ending_discriminator)
+builder.add_node("conclude", conclude)
 builder.add_node(
     "aggregator",
-    generator("hanrag/aggregator", name="aggregator", blocks=chain_blocks, evidence=chain_evidence),
+    generator("hanrag/aggregator", blocks=chain_blocks, evidence=chain_evidence),
 )
 builder.add_node(
     "synthesizer",
-    generator("hanrag/synthesizer", name="synthesizer", blocks=chain_blocks, evidence=chain_evidence),
+    generator("hanrag/synthesizer", blocks=chain_blocks, evidence=chain_evidence),
 )
 
 builder.add_edge(START, "intake")

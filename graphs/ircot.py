@@ -6,15 +6,28 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import IrcotContext
+from graphs.about import About
+from nodes.baselines.context import IrcotContext
+from nodes.baselines.reasoner import reasoner, round_id
+from nodes.baselines.state import IrcotState
 from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
-from nodes.reasoner import reasoner, round_id
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.routing import with_context
-from nodes.state import IrcotState, QuestionInput
 
-__all__ = ["builder", "fresh", "goes_on", "query"]
+__all__ = ["ABOUT", "builder", "fresh", "goes_on", "query"]
+
+ABOUT = About(
+    name="IRCoT",
+    summary="a search after every sentence of a chain of thought",
+    citation=(
+        "Trivedi et al., Interleaving Retrieval with Chain-of-Thought Reasoning for "
+        "Knowledge-Intensive Multi-Step Questions"
+    ),
+    published="2022-12",
+    kind="baseline",
+)
 
 
 def fresh(given: IrcotState) -> IrcotState:
@@ -52,7 +65,7 @@ builder.add_node(
         grows=True,
     ),
 )
-builder.add_node("reasoner", reasoner("ircot/thought"))
+builder.add_node("reasoner", reasoner)
 builder.add_node("generator", generator("ircot/answer", output=ReasonedAnswer))
 
 AFTER_REASONER: dict[Hashable, str] = {"next search": "retriever", "concluded": "generator"}

@@ -6,14 +6,26 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import IterRetGenContext
-from nodes.drafter import drafter, iteration_id
+from graphs.about import About
+from nodes.baselines.context import IterRetGenContext
+from nodes.baselines.drafter import drafter, iteration_id
+from nodes.baselines.state import IterRetGenState
 from nodes.intake import intake
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.routing import with_context
-from nodes.state import IterRetGenState, QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Iter-RetGen",
+    summary="each search goes out from the answer before it",
+    citation=(
+        "Shao et al., Enhancing Retrieval-Augmented Large Language Models with Iterative Retrieval-Generation Synergy"
+    ),
+    published="2023-05",
+    kind="baseline",
+)
 
 
 def query(state: IterRetGenState) -> list[str]:
@@ -32,7 +44,7 @@ builder.add_node("intake", intake(resets=lambda given: {"iteration": 0, "draft":
 builder.add_node(
     "retriever", retriever(into="evidence", queries=query, at=iteration_id, ranks_given=lambda context: True)
 )
-builder.add_node("drafter", drafter("iter_retgen/draft"))
+builder.add_node("drafter", drafter)
 
 AFTER_DRAFTER: dict[Hashable, str] = {"next iteration": "retriever", "done": END}
 builder.add_edge(START, "intake")

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import NoRetrievalContext
+from graphs.about import About
+from nodes.baselines.context import NoRetrievalContext
 from nodes.generator import generator
 from nodes.intake import intake
-from nodes.state import QuestionInput, State
+from nodes.kit.state import QuestionInput, State
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="No retrieval",
+    summary="the model alone, without a search",
+    citation="",
+    published="",
+    kind="baseline",
+)
 
 builder = StateGraph(State, context_schema=NoRetrievalContext, input_schema=QuestionInput)
-builder.add_node("intake", intake(searches=False))
+builder.add_node("intake", intake())
 builder.add_node("generator", generator("no_retrieval/answer", blocks=None))
 
 builder.add_edge(START, "intake")

@@ -6,19 +6,31 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.actor import actor
-from nodes.collector import collector, trajectory_blocks
-from nodes.context import ParContext
+from graphs.about import About
 from nodes.generator import generator
 from nodes.intake import intake
-from nodes.plan import current_step, is_last
-from nodes.planner import hop_predictor, planner
-from nodes.refiner import refiner
-from nodes.reviewer import accuracy_judge, attribution_judge, is_accepted, reviewer
-from nodes.routing import with_context
-from nodes.state import ParState, QuestionInput
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
+from nodes.parrag.actor import actor, reviser
+from nodes.parrag.collector import collector, trajectory_blocks
+from nodes.parrag.context import ParContext
+from nodes.parrag.hop_predictor import hop_predictor
+from nodes.parrag.judges import accuracy_judge, attribution_judge
+from nodes.parrag.plan import current_step, is_last
+from nodes.parrag.planner import planner
+from nodes.parrag.refiner import refiner
+from nodes.parrag.reviewer import is_accepted, reviewer
+from nodes.parrag.state import ParState
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PAR-RAG",
+    summary="a plan whose every step is acted on and reviewed",
+    citation="Zhang et al., Credible Plan-Driven RAG Method for Multi-Hop Question Answering",
+    published="2025-04",
+    kind="method",
+)
 
 
 @with_context(ParContext)
@@ -43,19 +55,17 @@ def _next(state: ParState) -> str:
     return "all steps done" if is_last(state) else "next step"
 
 
-PROMPTS = ("parrag/actor", "parrag/actor_trajectory")
-
 builder = StateGraph(ParState, context_schema=ParContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(resets=lambda given: {"plan": [], "current": 0, "exemplars": []}))
-builder.add_node("hop_predictor", hop_predictor())
-builder.add_node("planner", planner("parrag/planner"))
-builder.add_node("actor", actor(*PROMPTS))
-builder.add_node("accuracy_judge", accuracy_judge("parrag/accuracy"))
-builder.add_node("attribution_judge", attribution_judge("parrag/attribution", "parrag/attrscore"))
-builder.add_node("reviewer", reviewer())
-builder.add_node("reviser", actor(*PROMPTS, mode="sparse"))
-builder.add_node("refiner", refiner("parrag/refiner"))
-builder.add_node("collector", collector())
+builder.add_node("hop_predictor", hop_predictor)
+builder.add_node("planner", planner)
+builder.add_node("actor", actor)
+builder.add_node("accuracy_judge", accuracy_judge)
+builder.add_node("attribution_judge", attribution_judge)
+builder.add_node("reviewer", reviewer)
+builder.add_node("reviser", reviser)
+builder.add_node("refiner", refiner)
+builder.add_node("collector", collector)
 builder.add_node("generator", generator("parrag/answer", blocks=trajectory_blocks))
 
 AFTER_ACTION: dict[Hashable, str] = {

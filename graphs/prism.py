@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.adder import adder
+from graphs.about import About
 from nodes.analyzer import analyzer
-from nodes.context import PrismContext
-from nodes.evidence import as_refs
 from nodes.generator import generator
 from nodes.intake import intake
-from nodes.merger import merger
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput, as_refs
+from nodes.prism.adder import adder
+from nodes.prism.context import PrismContext
+from nodes.prism.merger import merger
+from nodes.prism.selector import guess, selector, setwise
+from nodes.prism.state import PrismState
 from nodes.retriever import retriever
-from nodes.routing import with_context
-from nodes.selector import guess, selector
-from nodes.state import PrismState, QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PRISM",
+    summary="precision and recall in a loop over evidence sentences",
+    citation="Nahid and Rafiei, PRISM: Agentic Retrieval with LLMs for Multi-Hop Question Answering",
+    published="2025-10",
+    kind="method",
+)
 
 WHOLE_POOL = ("full_context", "setwise")
 """Conditions that look at one search's whole pool of candidates."""
@@ -85,11 +94,11 @@ builder.add_node(
         ranks_given=lambda context: context.condition == "oner",
     ),
 )
-builder.add_node("guess", guess("prism/guess"))
-builder.add_node("selector", selector("prism/selector", prune="prism/selector_prune"))
-builder.add_node("adder", adder("prism/adder"))
-builder.add_node("setwise", selector("prism/setwise", name="setwise"))
-builder.add_node("merger", merger())
+builder.add_node("guess", guess)
+builder.add_node("selector", selector)
+builder.add_node("adder", adder)
+builder.add_node("setwise", setwise)
+builder.add_node("merger", merger)
 builder.add_node("generator", generator("prism/answer"))
 
 builder.add_edge(START, "intake")

@@ -5,19 +5,32 @@ from __future__ import annotations
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite, Send
 
-from nodes.backtracer import aggregator, backtracer, conclude, next_to_resolve, summarizer
-from nodes.brancher import brancher, extractor
-from nodes.confidence_gate import confidence_gate, human_gate, judged
-from nodes.context import PruneContext
-from nodes.decomposer import decomposer
-from nodes.entity_retriever import entity_retriever
+from graphs.about import About
 from nodes.intake import intake
-from nodes.queue import queue
-from nodes.routing import with_context
-from nodes.state import PruneState, QuestionInput
-from nodes.tree import send
+from nodes.kit.routing import with_context
+from nodes.kit.state import QuestionInput
+from nodes.prunerag.backtracer import aggregator, backtracer, conclude, next_to_resolve, summarizer
+from nodes.prunerag.brancher import brancher, extractor
+from nodes.prunerag.confidence_gate import confidence_gate, human_gate, judged
+from nodes.prunerag.context import PruneContext
+from nodes.prunerag.decomposer import decomposer
+from nodes.prunerag.entity_retriever import entity_retriever
+from nodes.prunerag.queue import queue
+from nodes.prunerag.state import PruneState
+from nodes.prunerag.tree import send
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="PruneRAG",
+    summary="a decomposition tree, pruned by answer confidence",
+    citation=(
+        "Jiao et al., PruneRAG: Confidence-Guided Query Decomposition Trees for Efficient "
+        "Retrieval-Augmented Generation"
+    ),
+    published="2026-01",
+    kind="method",
+)
 
 
 def expand(state: PruneState) -> list[Send] | str:

@@ -6,14 +6,24 @@ from collections.abc import Hashable
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.agent import agent, turn_id
-from nodes.context import ReactContext
+from graphs.about import About
+from nodes.baselines.agent import agent, turn_id
+from nodes.baselines.context import ReactContext
+from nodes.baselines.lookup import lookup
+from nodes.baselines.state import ReactState
 from nodes.intake import intake
-from nodes.lookup import lookup
+from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
-from nodes.state import QuestionInput, ReactState
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="ReAct",
+    summary="thought, action (search, lookup, finish) and observation in turn",
+    citation="Yao et al., ReAct: Synergizing Reasoning and Acting in Language Models",
+    published="2022-10",
+    kind="baseline",
+)
 
 
 def act(state: ReactState) -> str:
@@ -24,7 +34,7 @@ def act(state: ReactState) -> str:
 
 builder = StateGraph(ReactState, context_schema=ReactContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(resets=lambda given: {"turns": [], "page": []}))
-builder.add_node("agent", agent("react/agent"))
+builder.add_node("agent", agent)
 builder.add_node(
     "retriever",
     retriever(
@@ -34,7 +44,7 @@ builder.add_node(
         ranks_given=lambda context: True,
     ),
 )
-builder.add_node("lookup", lookup())
+builder.add_node("lookup", lookup)
 
 ACT: dict[Hashable, str] = {"search": "retriever", "look up": "lookup", "finish": END}
 builder.add_edge(START, "intake")

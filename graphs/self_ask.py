@@ -7,14 +7,23 @@ from collections.abc import Hashable
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
 
-from nodes.asker import asker
-from nodes.context import SelfAskContext
-from nodes.hop import hop_generator
+from graphs.about import About
+from nodes.baselines.asker import asker
+from nodes.baselines.context import SelfAskContext
+from nodes.baselines.state import SelfAskState
+from nodes.hop import hop_generator, hop_retriever
 from nodes.intake import intake
-from nodes.retriever import retriever
-from nodes.state import QuestionInput, SelfAskState
+from nodes.kit.state import QuestionInput
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Self-Ask",
+    summary="follow-up questions, each looked up and answered",
+    citation="Press et al., Measuring and Narrowing the Compositionality Gap in Language Models",
+    published="2022-10",
+    kind="baseline",
+)
 
 
 def after_asker(state: SelfAskState) -> str:
@@ -24,16 +33,8 @@ def after_asker(state: SelfAskState) -> str:
 
 builder = StateGraph(SelfAskState, context_schema=SelfAskContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(resets=lambda given: {"at": "", "seed": "", "chain": Overwrite([])}))
-builder.add_node("asker", asker("self_ask/asker"))
-builder.add_node(
-    "retriever",
-    retriever(
-        into="candidates",
-        queries=lambda state: [state["seed"]],
-        at=lambda state: str(state["at"]),
-        ranks_given=lambda context: True,
-    ),
-)
+builder.add_node("asker", asker)
+builder.add_node("retriever", hop_retriever())
 builder.add_node("generator", hop_generator("self_ask/intermediate"))
 
 AFTER_ASKER: dict[Hashable, str] = {"follow-up question": "retriever", "final answer": END}

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from langgraph.graph import END, START, StateGraph
 
-from nodes.context import StandardRagContext
+from graphs.about import About
+from nodes.baselines.context import StandardRagContext
 from nodes.generator import generator
 from nodes.intake import intake
+from nodes.kit.state import QuestionInput, State
 from nodes.retriever import retriever
-from nodes.state import QuestionInput, State
 
-__all__ = ["builder"]
+__all__ = ["ABOUT", "builder"]
+
+ABOUT = About(
+    name="Standard RAG",
+    summary="one search, one answer",
+    citation="",
+    published="",
+    kind="baseline",
+)
 
 builder = StateGraph(State, context_schema=StandardRagContext, input_schema=QuestionInput)
 builder.add_node("intake", intake())

@@ -12,15 +12,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hopgraph.installation import check_rooms
+from hopgraph.installation import check_packages
 
-check_rooms()
-
-from hopgraph.methods import METHODS, load  # noqa: E402  (what is wrong with the rooms must be said first)
+check_packages()
 
 if TYPE_CHECKING:
     from hopgraph.graph import MethodGraph
     from hopgraph.indexing import build_index
+    from hopgraph.methods import METHODS, load
     from inference.errors import HopgraphError, InputError
     from stores.index import open_index
     from stores.passages import Passage
@@ -45,9 +44,11 @@ _PLACES = {
     "HopgraphError": "inference.errors",
     "HopgraphRetriever": "stores.retriever",
     "InputError": "inference.errors",
+    "METHODS": "hopgraph.methods",
     "MethodGraph": "hopgraph.graph",
     "Passage": "stores.passages",
     "build_index": "hopgraph.indexing",
+    "load": "hopgraph.methods",
     "open_index": "stores.index",
 }
 

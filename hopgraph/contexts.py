@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from inference.errors import InputError, did_you_mean
-from nodes.context import Context
+from nodes.kit.context import Context
 
 __all__ = ["checked"]
 

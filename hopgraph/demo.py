@@ -15,13 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from hopgraph import loop
-from hopgraph.methods import METHODS
+from hopgraph.methods import METHODS, context_class
 from hopgraph.results import Result
 from hopgraph.run import ask, make_context, new_thread
 from hopgraph.views.console import unwrapped
 from hopgraph.views.terminal import print_result
 from inference.settings import get_settings
-from nodes.context import ReaderContext
+from nodes.compactrag.context import ReaderContext
 
 __all__ = ["main", "read_pairs"]
 
@@ -109,7 +109,7 @@ def _question() -> dict[str, Any]:
 async def _ask(method: str, question: str) -> Result:
     from stores.checkpoints import open_checkpoints
 
-    context = make_context(method, {} if method == "no_retrieval" else {"index": INDEX})
+    context = make_context(method, {"index": INDEX} if context_class(method).searches else {})
     async with open_checkpoints() as saver:
         return await ask(question, context, saver, thread=new_thread(context))
 

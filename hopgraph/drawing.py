@@ -14,10 +14,10 @@ from typing import Any
 
 from langchain_core.runnables.graph import Graph
 
-from hopgraph.methods import METHODS, READERS, load
+from hopgraph.methods import load
 from inference.errors import InputError
 
-__all__ = ["draw_all", "mermaid", "png", "svg"]
+__all__ = ["draw", "is_current", "mermaid", "png", "svg"]
 
 _FOLDER = files("hopgraph").joinpath("drawings")
 _LIGHT, _DARK = "#eef2fb", "#5b6b8c"
@@ -73,17 +73,20 @@ def svg(method: str, visits: Mapping[str, int] | None = None) -> str:
     Raises:
         InputError: There is no drawing of the graph, or it is of an earlier state of it.
     """
-    try:
-        drawn = _FOLDER.joinpath(f"{method}.svg").read_text("utf-8")
-    except FileNotFoundError:
-        drawn = ""
-    first, _, picture = drawn.partition("\n")
-    if first != _mark(load(method).get_graph(xray=True)):
-        raise InputError(f"{method}: no drawing of the present graph", hint="`python -m hopgraph.drawing` draws it")
+    if not is_current(method):
+        raise InputError(f"{method}: no drawing of the present graph", hint="`python -m hopgraph.generated` draws it")
+    picture = _drawn(method).partition("\n")[2]
     for name, times in (visits or {}).items():
         node = _NODE.format(title=re.escape(escape(name)))
         picture = re.sub(node, partial(_filled, times), picture, count=1, flags=re.DOTALL)
     return picture
+
+
+def _drawn(method: str) -> str:
+    try:
+        return _FOLDER.joinpath(f"{method}.svg").read_text("utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 def _filled(times: int, node: re.Match[str]) -> str:
@@ -97,19 +100,30 @@ def _mark(graph: Graph) -> str:
     return f"<!-- {hashlib.sha256(mermaid(graph).encode()).hexdigest()} -->"
 
 
-def draw_all() -> None:
-    """Draw all graphs into the package, for `svg`.
+def is_current(method: str) -> bool:
+    """Whether the drawing of a method's graph is of its present state."""
+    return _drawn(method).partition("\n")[0] == _mark(load(method).get_graph(xray=True))
+
+
+def draw(method: str, png_path: Path | None = None) -> list[Path]:
+    """Draw a graph into the package, for `svg`, and as a PNG picture where that is wanted.
+
+    Returns:
+        The files written.
 
     Raises:
         InputError: pygraphviz is not installed.
     """
-    folder = Path(str(_FOLDER))
-    folder.mkdir(exist_ok=True)
-    for method in (*METHODS, *READERS):
-        graph = load(method).get_graph(xray=True)
-        text: str = _picture(graph).draw(format="svg", prog="dot").decode("utf-8")
-        body = re.sub(r"<!-- .*? -->\n", "", text[text.index("<svg") :])
-        (folder / f"{method}.svg").write_text(f"{_mark(graph)}\n{body}", "utf-8")
+    graph = load(method).get_graph(xray=True)
+    text: str = _picture(graph).draw(format="svg", prog="dot").decode("utf-8")
+    body = re.sub(r"<!-- .*? -->\n", "", text[text.index("<svg") :])
+    path = Path(str(_FOLDER)) / f"{method}.svg"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{_mark(graph)}\n{body}", "utf-8")
+    if png_path is None:
+        return [path]
+    png_path.write_bytes(png(graph))
+    return [path, png_path]
 
 
 def _picture(graph: Graph) -> Any:
@@ -146,7 +160,3 @@ def _picture(graph: Graph) -> Any:
         inside = [name for name in graph.nodes if name.startswith(f"{box}:")]
         picture.add_subgraph(inside, name=f"cluster_{box}", label=box, color="#5b6b8c", style="rounded")
     return picture
-
-
-if __name__ == "__main__":
-    draw_all()

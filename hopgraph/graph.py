@@ -16,10 +16,11 @@ from hopgraph.checkpoints import asynchronous
 from hopgraph.contexts import checked
 from hopgraph.drawing import mermaid
 from inference.errors import InputError
-from nodes.context import Context
+from nodes.kit.context import Context
 
 if TYPE_CHECKING:
-    from nodes.state import QuestionInput, ReaderInput, State
+    from nodes.compactrag.state import ReaderInput
+    from nodes.kit.state import QuestionInput, State
 
     Given = QuestionInput | ReaderInput | Command[Any] | None
     Settings = Mapping[str, Any] | Context | None

@@ -5,20 +5,20 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["ROOMS", "check_rooms"]
+__all__ = ["PACKAGES", "check_packages"]
 
-ROOMS = ("inference", "prompts", "stores", "nodes", "graphs")
+PACKAGES = ("inference", "prompts", "stores", "nodes", "graphs")
 """Top-level packages that come with hopgraph. Their names are common ones, so a folder of the user's may hide one."""
 
 
-def check_rooms() -> None:
+def check_packages() -> None:
     """Make sure that no other folder or package hides one of hopgraph's.
 
     Raises:
         ImportError: One is hidden; the message says by what.
     """
     home = Path(__file__).resolve().parent.parent
-    for name in ROOMS:
+    for name in PACKAGES:
         spec = find_spec(name)
         places = list(spec.submodule_search_locations or [spec.origin or "?"]) if spec else []
         if not any(Path(place).resolve().parent == home for place in places):

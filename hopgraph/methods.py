@@ -1,4 +1,4 @@
-"""The methods there are, by id."""
+"""The methods by id, as their graph files say; nothing of LangGraph is imported for it."""
 
 from __future__ import annotations
 
@@ -8,34 +8,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from graphs.about import read_abouts
+
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph import StateGraph
 
     from hopgraph.graph import MethodGraph
-    from nodes.context import Context
+    from nodes.kit.context import Context
 
-__all__ = ["METHODS", "READERS", "check_method", "context_class", "load", "make_context"]
+__all__ = ["ABOUTS", "METHODS", "READERS", "check_method", "context_class", "load", "make_context"]
 
-METHODS = {
-    "no_retrieval": "the model alone, without a search",
-    "standard_rag": "one search, one answer",
-    "self_ask": "Self-Ask: follow-up questions, each looked up and answered",
-    "ircot": "IRCoT: a search after every sentence of a chain of thought",
-    "iter_retgen": "Iter-RetGen: each search goes out from the answer before it",
-    "react": "ReAct: thought, action (search, lookup, finish) and observation in turn",
-    "adaptive_rag": "Adaptive-RAG: no search, one, or IRCoT, by how complex the question is",
-    "prunerag": "PruneRAG: a decomposition tree, pruned by answer confidence",
-    "hanrag": "HANRAG: a router to four paths, with noise-resistant retrieval",
-    "parrag": "PAR-RAG: a plan whose every step is acted on and reviewed",
-    "prism": "PRISM: precision and recall in a loop over evidence sentences",
-    "compactrag": "CompactRAG: two calls a question, over question-answer pairs that were read beforehand",
-}
+ABOUTS = read_abouts()
+"""What each graph file says of itself, by id: baselines, methods, readers."""
+
+METHODS = {name: about.line for name, about in ABOUTS.items() if about.kind != "reader"}
 """Method ids and what they are. `graphs/<id>.py` is the method."""
 
-READERS = {
-    "compactrag_reader": "CompactRAG's offline stage: one passage into question-answer pairs",
-}
+READERS = {name: about.line for name, about in ABOUTS.items() if about.kind == "reader"}
 """Graphs that answer no question but prepare for it; otherwise as `METHODS`."""
 
 

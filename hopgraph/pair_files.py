@@ -13,8 +13,8 @@ from typing import Any
 from inference.embeddings import get_encoder
 from inference.errors import InputError, StoreError
 from inference.structured import well_formed
-from nodes.rendering import counted, plain
-from nodes.verbatim_checker import verbatim
+from nodes.compactrag.verbatim_checker import verbatim
+from nodes.kit.rendering import counted, plain
 from stores.index import Index, list_indexes, open_index
 from stores.pairs import Pair, Reading, open_pairs, pair_text, writing
 from stores.passages import Passage, content_id

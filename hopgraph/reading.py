@@ -18,7 +18,7 @@ from inference.endpoint import calls_at_once
 from inference.errors import DeadlineError, EndpointError, InputError, PromptTooLong
 from inference.ledger import Call, cost_of
 from inference.settings import Settings, get_settings
-from nodes.context import ReaderContext
+from nodes.compactrag.context import ReaderContext
 from stores.checkpoints import open_checkpoints
 from stores.index import Index, open_index
 from stores.manifest import index_folder

@@ -11,15 +11,15 @@ from langgraph.constants import TASKS
 from hopgraph.methods import load
 from hopgraph.results import Result, result_of
 from hopgraph.run import Thread, read_thread, readable, values_of
-from nodes.model import unpack_prompt
-from nodes.state import SentenceRef
+from nodes.kit.request import unpack_prompt
+from nodes.kit.state import SentenceRef
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from inference.ledger import Call
 
-__all__ = ["Exchange", "Record", "read_record"]
+__all__ = ["Exchange", "RunRecord", "read_record"]
 
 _BRANCH = "branch:to:"
 """Of the channel by which LangGraph starts a node."""
@@ -38,7 +38,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """A run, finished or not."""
 
     thread: Thread
@@ -53,7 +53,7 @@ class Record:
     """How often each node ran, by its name in the drawing of the opened graph (`anrag:judge` for one in a subgraph)."""
 
 
-async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> Record:
+async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> RunRecord:
     """Everything that is known of a thread.
 
     Raises:
@@ -64,7 +64,7 @@ async def read_record(thread: str, saver: BaseCheckpointSaver[str]) -> Record:
         return await _read(found, saver)
 
 
-async def _read(found: Thread, saver: BaseCheckpointSaver[str]) -> Record:
+async def _read(found: Thread, saver: BaseCheckpointSaver[str]) -> RunRecord:
     thread = found.id
     snapshot = await load(found.method, saver).aget_state({"configurable": {"thread_id": thread}}, subgraphs=True)
     state = values_of(snapshot)
@@ -85,7 +85,7 @@ async def _read(found: Thread, saver: BaseCheckpointSaver[str]) -> Record:
                 started.append(channel.removeprefix(_BRANCH))
         visits.update(":".join([*inside, name]) for name in started)
     result = result_of(state, id=found.question_id, method=found.method, question=found.question, thread=thread)
-    return Record(
+    return RunRecord(
         thread=found,
         result=result,
         state=dict(state),

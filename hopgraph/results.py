@@ -8,8 +8,8 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from inference.ledger import Call, Cost, cost_of
-from nodes.rendering import counted
-from nodes.state import RunError, Status, Step
+from nodes.kit.rendering import counted
+from nodes.kit.state import RunError, Status, Step
 
 __all__ = ["Change", "EvidencePassage", "Result", "Waiting", "result_of"]
 

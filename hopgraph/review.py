@@ -9,7 +9,7 @@ from typing import Any
 
 from hopgraph.results import Waiting
 from inference.errors import InputError
-from nodes.rendering import plain
+from nodes.kit.rendering import plain
 
 __all__ = ["ask_at_terminal", "how_to_decide", "read_decisions"]
 

@@ -17,10 +17,9 @@ from hopgraph.methods import METHODS, check_method, context_class, load, make_co
 from hopgraph.results import Change, EvidencePassage, Result, Waiting, result_of
 from inference.drain import on_drain
 from inference.errors import HopgraphError, InputError, StoreError
-from inference.ledger import merge_calls
 from inference.settings import get_settings
-from nodes.events import Event, StepEvent
-from nodes.state import RunError, Step, merge_steps
+from nodes.kit.events import Event, StepEvent
+from nodes.kit.state import RunError, Step, merge_by_id
 from stores.checkpoints import only_here
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
     from langgraph.types import StreamMode
 
-    from nodes.context import Context
+    from nodes.kit.context import Context
 
 __all__ = [
     "About",
@@ -258,7 +257,7 @@ def _about(found: Thread) -> str:
 
 async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> list[EvidencePassage]:
     """The passages that a thread's answer rests on, best first; text that can't be had any more is ""."""
-    from nodes.passages import find
+    from nodes.kit.passages import find
 
     state = (await load(found.method, saver).aget_state({"configurable": {"thread_id": found.id}})).values
     refs = state.get("evidence", [])
@@ -487,8 +486,8 @@ def values_of(snapshot: Any) -> dict[str, Any]:
     for task in snapshot.tasks:
         if hasattr(task.state, "tasks"):
             inner = values_of(task.state)
-            values["trajectory"] = merge_steps(values.get("trajectory", []), inner.get("trajectory", []))
-            values["ledger"] = merge_calls(values.get("ledger", []), inner.get("ledger", []))
+            values["trajectory"] = merge_by_id(values.get("trajectory", []), inner.get("trajectory", []))
+            values["ledger"] = merge_by_id(values.get("ledger", []), inner.get("ledger", []))
     return values
 
 

@@ -31,8 +31,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from inference.errors import HopgraphError, InputError
 from inference.settings import get_settings
-from nodes.model import MODEL_CALL
-from nodes.tracers import FAILED_TRY
+from nodes.kit.request import MODEL_CALL
+from nodes.kit.tracers import FAILED_TRY
 from stores.checkpoints import without_password
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
     from hopgraph.results import Result
-    from nodes.context import Context
+    from nodes.kit.context import Context
 
 __all__ = ["RunSpan", "Spans", "flush", "run_span", "tracer"]
 

@@ -41,7 +41,7 @@ def layers_model(weights: Mapping[str, Array], count: int, *, int8: bool = False
     """Transformer layers, one after the other, as an ONNX model. It reads texts of equally many pieces.
 
     Args:
-        weights: Named as `inference.heads.untrained_layers` names them.
+        weights: Named as `inference.heads.trunk.untrained_layers` names them.
         count: How many layers.
         int8: Multiply in whole numbers: faster, and states differ by about a hundredth. Each piece's states are
             rounded on their own, so that nothing depends on what else is read.

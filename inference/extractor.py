@@ -14,18 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.heads import (
-    LONGEST,
-    SPAN,
-    Array,
-    UpperLayers,
-    get_trunk,
-    load_head,
-    readable,
-    softmax,
-    span_scores,
-    whole_words,
-)
+from inference.heads.npz import load_head
+from inference.heads.scores import SPAN, readable, softmax, span_scores, whole_words
+from inference.heads.trunk import LONGEST, Array, UpperLayers, get_trunk
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

@@ -8,7 +8,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-__all__ = ["Call", "Cost", "cost_of", "merge_calls"]
+__all__ = ["Call", "Cost", "cost_of"]
 
 
 class Call(TypedDict):
@@ -63,13 +63,6 @@ class Cost(TypedDict):
     """Longest sequence of model calls in which each had to wait for the one before."""
     seconds: float
     """Time in which a model call or a search was under way; a pause between a kill and its resume is not in it."""
-
-
-def merge_calls(old: Sequence[Call], new: Sequence[Call]) -> list[Call]:
-    """Reducer: entries keyed by id, the later one wins. Applying the same entries twice changes nothing."""
-    merged = {call["id"]: call for call in old}
-    merged.update((call["id"], call) for call in new)
-    return list(merged.values())
 
 
 def cost_of(ledger: Iterable[Call]) -> Cost:

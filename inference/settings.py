@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -15,7 +17,7 @@ from pydantic_settings.exceptions import SettingsError
 
 from inference.errors import InputError
 
-__all__ = ["Role", "Server", "Settings", "get_settings", "unknown_variables"]
+__all__ = ["Role", "Server", "Settings", "get_settings", "overridden", "unknown_variables"]
 
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
@@ -100,7 +102,7 @@ class Settings(BaseSettings):
     embedded_model: str = "smollm2"
     """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""
     embedded_lora: Folder | None = None
-    """A LoRA adapter for it, as a GGUF file (such as `hopgraph.training.revelator.train` makes)."""
+    """A LoRA adapter for it, as a GGUF file (such as `make train-revelator` writes, from a clone of the repository)."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
     """Requests that the embedded server works on at the same time; each has a context, and memory, of its own."""
     embedded_context: int = Field(default=8192, ge=256)
@@ -156,15 +158,20 @@ def unknown_variables() -> list[str]:
     return lines
 
 
+_overrides: dict[str, Any] = {}
+
+
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
     """Settings as the environment gives them at the first call (`get_settings.cache_clear()` reads it again).
+
+    `overridden` takes precedence over the environment.
 
     Raises:
         InputError: A variable has a value of the wrong type or out of bounds; the message names it.
     """
     try:
-        return Settings()
+        return Settings(**_overrides)
     except SettingsError as error:
         field = re.search(r'field "(\w+)"', str(error))
         name = "HOPGRAPH_" + (field[1].upper() if field else "*")
@@ -176,3 +183,17 @@ def get_settings() -> Settings:
         name = "HOPGRAPH_" + str(first).upper()
         wrong = ", or ".join(one["msg"] for one in error.errors() if one["loc"][0] == first)
         raise InputError(f"environment variable {name}: {wrong}", hint=f"set or unset {name}") from None
+
+
+@contextmanager
+def overridden(**values: Any) -> Iterator[None]:
+    """Settings of this process while the context lasts, by field name; they take precedence over the environment."""
+    before = dict(_overrides)
+    _overrides.update(values)
+    get_settings.cache_clear()
+    try:
+        yield
+    finally:
+        _overrides.clear()
+        _overrides.update(before)
+        get_settings.cache_clear()

@@ -8,10 +8,11 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from inference.limits import Limited, QuestionText
-from nodes.model import ask_model
-from nodes.rendering import plain, quoted
-from nodes.state import Node, State
-from nodes.steps import step
+from nodes.kit.model import ask_model
+from nodes.kit.place import node_name
+from nodes.kit.rendering import plain, quoted
+from nodes.kit.state import Node, State
+from nodes.kit.steps import logged
 
 __all__ = ["MAX_SUBQUESTIONS", "Subquestions", "ThoughtAndSubquestions", "analyzer"]
 
@@ -31,44 +32,28 @@ class ThoughtAndSubquestions(BaseModel):
     subquestions: list[QuestionText] = Field(max_length=MAX_SUBQUESTIONS)
 
 
-def analyzer(
-    prompt: str, *, name: str = "analyzer", output: type[Subquestions | ThoughtAndSubquestions] = Subquestions
-) -> Node:
+def analyzer(prompt: str, *, output: type[Subquestions | ThoughtAndSubquestions] = Subquestions) -> Node:
     """A node that writes `subquestions`, in order, without repeats.
 
     If the model's output can't be used, or holds no sub-question, the question stands for itself and the step says so.
 
     Args:
         prompt: Name of the prompt; it is given `question`.
-        name: The node's name.
         output: What is asked for.
     """
 
     async def analyzer(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         question = state["question"]
-        asked = await ask_model(
-            runtime,
-            node=name,
-            step=f"root/{name}",
-            prompt=prompt,
-            values={"question": quoted(question)},
-            output=output,
-        )
+        asked = await ask_model(runtime, prompt, output, {"question": quoted(question)}, at=f"root/{node_name()}")
         written = asked.value.subquestions if asked.value else []
         subquestions = list(dict.fromkeys(text for item in written if (text := plain(item))))
-        fallback = asked.problem or ("" if subquestions else "no sub-question was written")
-        if fallback:
-            subquestions = [question]
-            fallback += "; the question itself was used"
-        row = step(
-            f"root/{name}",
+        row = asked.step(
             "decompose",
-            name,
             question=question,
-            answer="\n".join(subquestions),
-            calls=len(asked.calls),
-            fallback=fallback or asked.cut,
+            answer="\n".join(subquestions or [question]),
+            problem="" if subquestions else "no sub-question was written",
+            instead="the question itself was used",
         )
-        return {"subquestions": subquestions, "trajectory": [row], "ledger": asked.calls}
+        return {"subquestions": subquestions or [question], **logged(row, asked)}
 
     return analyzer

@@ -4,12 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from langgraph.types import Send
+from typing_extensions import TypedDict
 
-from nodes.rendering import quoted
-from nodes.state import AnragInput, HanState, Hop, PassageRef
+from nodes.kit.rendering import quoted
+from nodes.kit.state import PassageRef
 
-__all__ = ["chain_blocks", "chain_evidence", "hop_id", "next_hop", "send_hop", "written"]
+__all__ = [
+    "Hop",
+    "Relevance",
+    "chain_blocks",
+    "chain_evidence",
+    "hop_id",
+    "next_hop",
+    "written",
+]
+
+
+class Relevance(TypedDict):
+    """What the relevance discriminator said of a passage (HANRAG, App. A.3)."""
+
+    id: str
+    title: str
+    probability: float | None
+    """Of "relevant"; None where only the text of the verdict was to be had."""
+    relevant: bool
+    problem: str
+    """Why the verdict could not be read; the passage is kept then."""
+
+
+class Hop(TypedDict):
+    """A question answered by ANRAG (HANRAG, Alg. 1)."""
+
+    id: str
+    """`root/1`, the id of its first step in the trajectory."""
+    question: str
+    """A seed question, a sub-question, or the question itself."""
+    retrieved: list[PassageRef]
+    relevance: list[Relevance]
+    """In the order of `retrieved`; empty when nothing was judged."""
+    kept: list[str]
+    """Ids of the passages that it was answered from."""
+    flagged: bool
+    """None was judged relevant, and the top one was kept."""
+    answer: str
+    """"" when there is none."""
+    problem: str
+    """Why the answer could not be read; "" when it could."""
+    ending: float | None
+    """Probability that the chain up to here is enough; None where nobody asked, or only the text was to be had."""
+    ended: bool
 
 
 def next_hop(state: Any) -> int:
@@ -22,17 +65,6 @@ def hop_id(number: int) -> str:
     return f"root/{number}"
 
 
-def send_hop(state: HanState, question: str, number: int | None = None) -> Send:
-    """A task that answers one question by ANRAG; without a number, the next one of the chain."""
-    at = hop_id(number or next_hop(state))
-    return Send(
-        "anrag",
-        AnragInput(
-            at=at, seed=question, given=state["given"], index=state["index"], settings=state.get("settings", {})
-        ),
-    )
-
-
 def written(chain: list[Hop]) -> list[str]:
     """Questions with their answers, a line each."""
     return [
@@ -41,7 +73,7 @@ def written(chain: list[Hop]) -> list[str]:
     ]
 
 
-async def chain_blocks(state: HanState, context: Any) -> list[str]:
+async def chain_blocks(state: Any, context: Any) -> list[str]:
     """What the final answer is written from: questions and answers, not their passages (Sec. 3, Eqs. 5 and 9)."""
     return written(state["chain"])
 

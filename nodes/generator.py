@@ -9,12 +9,12 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import Limited, LongText
-from nodes.evidence import as_refs
-from nodes.model import ask_model
-from nodes.passages import fetch
-from nodes.rendering import passage_block, plain, quoted, sentence_block
-from nodes.state import Node, PassageRef, RunError, SentenceRef, State, Status
-from nodes.steps import step
+from nodes.kit.model import NO_ITEMS, Items, ask_model
+from nodes.kit.passages import fetch
+from nodes.kit.place import node_name
+from nodes.kit.rendering import passage_blocks, plain, quoted, sentence_block
+from nodes.kit.state import Node, PassageRef, SentenceRef, State, Status, as_refs
+from nodes.kit.steps import logged
 
 __all__ = [
     "ABSTENTIONS",
@@ -66,7 +66,7 @@ async def passages_or_sentences(state: State, context: Any) -> list[str]:
     passages = await fetch(state, [ref["id"] for ref in state["evidence"]])
     sentences = _sentences(state, context)
     if not sentences:
-        return [passage_block(number, passage) for number, passage in enumerate(passages, start=1)]
+        return passage_blocks(passages)
     chosen = {p.id: sorted(i for key, i in sentences if key == p.id and 0 <= i < len(p.sentences)) for p in passages}
     return [sentence_block(number, p, chosen[p.id]) for number, p in enumerate(passages, start=1) if chosen[p.id]]
 
@@ -74,7 +74,6 @@ async def passages_or_sentences(state: State, context: Any) -> list[str]:
 def generator(
     prompt: str,
     *,
-    name: str = "generator",
     blocks: Blocks | None = passages_or_sentences,
     evidence: Callable[[Any], list[PassageRef]] | None = None,
     values: Callable[[Any], Mapping[str, str]] = lambda state: {},
@@ -84,7 +83,6 @@ def generator(
 
     Args:
         prompt: Name of the prompt; it is given `question` and, with blocks, `evidence`.
-        name: The node's name.
         blocks: What the answer is written from; None: from the question alone.
         evidence: What it rests on; by default the state's `evidence`.
         values: Values of further variables of the prompt.
@@ -94,40 +92,25 @@ def generator(
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = await ask_model(
             runtime,
-            node=name,
-            step=f"root/{name}",
-            prompt=prompt,
-            values={"question": quoted(state["question"]), **values(state)},
-            output=output,
-            items=await blocks(state, runtime.context) if blocks else [],
-            items_as="evidence" if blocks else "",
+            prompt,
+            output,
+            {"question": quoted(state["question"]), **values(state)},
+            at=f"root/{node_name()}",
+            items=Items("evidence", await blocks(state, runtime.context)) if blocks else NO_ITEMS,
             role="generator",
         )
         rests_on = evidence(state) if evidence else state["evidence"]
         answer, status = read_answer(asked.value)
-        row = step(
-            f"root/{name}",
+        row = asked.step(
             "answer",
-            name,
             question=state["question"],
             answer=answer,
             verdict=status,
             evidence=[ref["id"] for ref in rests_on],
             sentences=_sentences(state, runtime.context),
-            calls=len(asked.calls),
-            truncated=asked.truncated,
-            fallback=f"{asked.problem}; there is no answer" if asked.problem else asked.cut,
+            instead="there is no answer",
         )
-        update: dict[str, Any] = {
-            "answer": answer,
-            "status": status,
-            "evidence": rests_on,
-            "trajectory": [row],
-            "ledger": asked.calls,
-        }
-        if asked.problem:
-            update["error"] = RunError(kind="model_output", message=asked.problem, node=name)
-        return update
+        return {"answer": answer, "status": status, "error": asked.error, "evidence": rests_on, **logged(row, asked)}
 
     return generator
 

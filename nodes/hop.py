@@ -1,4 +1,4 @@
-"""Answers of hops: one from its own passages (HANRAG, Alg. 1; Self-Ask), and the only one as the run's."""
+"""A hop: one question, searched for and answered from its own passages (HANRAG, Alg. 1; Self-Ask)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from nodes.chain import chain_evidence
+from nodes.chain import Hop
 from nodes.generator import Answer, is_abstention
-from nodes.model import ask_model
-from nodes.passages import fetch
-from nodes.rendering import passage_block, plain, quoted
-from nodes.state import HanState, Hop, Node, PassageRef, RunError
-from nodes.steps import step
+from nodes.kit.model import Asked, Items, ask_model
+from nodes.kit.passages import fetch
+from nodes.kit.place import node_name
+from nodes.kit.rendering import passage_blocks, plain, quoted
+from nodes.kit.state import Node, PassageRef
+from nodes.kit.steps import logged
+from nodes.retriever import retriever
 
-__all__ = ["conclude_hop", "hop_generator"]
+__all__ = ["hop_generator", "hop_retriever"]
+
+
+def hop_retriever() -> Node:
+    """A node that searches for the hop's question, `seed`; what is found are its `candidates`."""
+    return retriever(
+        into="candidates",
+        queries=lambda state: [state["seed"]],
+        at=lambda state: str(state["at"]),
+        ranks_given=lambda context: True,
+    )
 
 
 def hop_generator(prompt: str) -> Node:
@@ -30,22 +42,13 @@ def hop_generator(prompt: str) -> Node:
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         kept, flagged = _kept(state)
         at = f"{state['at']}/generator"
-        asked = None
+        asked: Asked[Answer] = Asked(at=at, node=node_name(), value=None)
         if kept:
-            passages = await fetch(state, [ref["id"] for ref in kept])
-            asked = await ask_model(
-                runtime,
-                node="generator",
-                step=at,
-                prompt=prompt,
-                values={"question": quoted(state["seed"])},
-                output=Answer,
-                items=[passage_block(number, passage) for number, passage in enumerate(passages, start=1)],
-                items_as="evidence",
-                role="generator",
-            )
-        answer = plain(asked.value.answer) if asked and asked.value else ""
-        problem = asked.problem if asked else ""
+            blocks = passage_blocks(await fetch(state, [ref["id"] for ref in kept]))
+            question = {"question": quoted(state["seed"])}
+            items = Items("evidence", blocks)
+            asked = await ask_model(runtime, prompt, Answer, question, at=at, items=items, role="generator")
+        answer = plain(asked.value.answer) if asked.value else ""
         hop = Hop(
             id=state["at"],
             question=state["seed"],
@@ -54,24 +57,20 @@ def hop_generator(prompt: str) -> Node:
             kept=[ref["id"] for ref in kept],
             flagged=flagged,
             answer="" if is_abstention(answer) else answer,
-            problem=problem,
+            problem=asked.problem,
             ending=None,
             ended=False,
         )
-        row = step(
-            at,
+        row = asked.step(
             "answer",
-            "generator",
             parent=state["at"],
             question=state["seed"],
             answer=hop["answer"],
             verdict="none judged relevant, the top passage was kept" if flagged else "" if kept else "nothing found",
             evidence=hop["kept"],
-            calls=len(asked.calls) if asked else 0,
-            truncated=asked.truncated if asked else 0,
-            fallback=f"{problem}; there is no answer" if problem else asked.cut if asked else "",
+            instead="there is no answer",
         )
-        return {"chain": [hop], "trajectory": [row], "ledger": asked.calls if asked else []}
+        return {"chain": [hop], **logged(row, asked)}
 
     return generator
 
@@ -82,23 +81,3 @@ def _kept(state: Any) -> tuple[list[PassageRef], bool]:
     judged = {row["id"]: row["relevant"] for row in state.get("judged", [])}
     kept = [ref for ref in found if judged.get(ref["id"], not judged)]
     return kept or found[:1], bool(found and not kept)
-
-
-def conclude_hop() -> Node:
-    """A node that makes the answer of the only hop the run's."""
-
-    async def conclude(state: HanState, runtime: Runtime[Any]) -> dict[str, Any]:
-        [hop] = state["chain"]
-        update: dict[str, Any] = {
-            "answer": hop["answer"],
-            "status": "answered" if hop["answer"] else "unanswerable",
-            "evidence": chain_evidence(state),
-        }
-        if hop["problem"]:
-            update |= {
-                "status": "failed",
-                "error": RunError(kind="model_output", message=hop["problem"], node="generator"),
-            }
-        return update
-
-    return conclude

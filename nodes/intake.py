@@ -11,10 +11,10 @@ from langgraph.types import Overwrite
 
 from inference.errors import InputError
 from inference.structured import well_formed
-from nodes.context import Context
-from nodes.pairs import pairs_ref
-from nodes.passages import index_ref
-from nodes.state import GivenPassage, IndexRef, Node
+from nodes.compactrag.pairs import pairs_ref
+from nodes.kit.context import Context
+from nodes.kit.passages import index_ref
+from nodes.kit.state import GivenPassage, IndexRef, Node
 from prompts.loader import parse_override
 from stores.given import put_given
 from stores.passages import Passage
@@ -35,14 +35,13 @@ MAX_QUESTION = 20_000
 """Characters. The longest question of the benchmarks has under 1,000."""
 
 
-def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] | None = None) -> Node:
+def intake(*, resets: Callable[[Any], Mapping[str, Any]] | None = None) -> Node:
     """A graph's first node.
 
     It checks question, given passages, index and prompt overrides, puts given passages into the store so that the state
     needs only their ids, notes which index the run is on, and empties what an earlier run of the thread left behind.
 
     Args:
-        searches: Whether the method needs an index (one is not needed when passages are given).
         resets: The method's own keys as they are when a run begins, from the input.
 
     Raises:
@@ -56,7 +55,7 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
         context = context_of(runtime)
 
         def check() -> tuple[IndexRef | None, list[str] | None, dict[str, Any]]:
-            index, rows, own = check_input(context, given, searches=searches)
+            index, rows, own = check_input(context, given)
             return index, None if rows is None else store_given(rows), own
 
         index, contexts, own = await asyncio.to_thread(check)
@@ -79,14 +78,13 @@ def intake(*, searches: bool = True, resets: Callable[[Any], Mapping[str, Any]] 
 
 
 def check_input(
-    context: Context, given: object, *, searches: bool = True
+    context: Context, given: object
 ) -> tuple[IndexRef | None, list[str | GivenPassage] | None, dict[str, Any]]:
     """Check settings, prompt overrides, given passages and index, and write nothing.
 
     Args:
         context: The run's settings.
         given: The input's `contexts`; None to search.
-        searches: Whether the method needs an index.
 
     Returns:
         The index, the given passages or their ids, and what the state has of a knowledge base.
@@ -100,7 +98,7 @@ def check_input(
             parse_override(name, text, field)
     rows = None if given is None else _check_given(given)
     by_id = [row for row in rows or [] if isinstance(row, str)]
-    index = index_ref(context.index) if by_id or (searches and rows is None) else None
+    index = index_ref(context.index) if by_id or (context.searches and rows is None) else None
     if index is not None and by_id:
         require_ids(index, by_id)
     if not context.knowledge_base:

@@ -7,12 +7,12 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from nodes.context import Retriever
-from nodes.passages import fetch, interleave, reference
-from nodes.rendering import counted
-from nodes.search import search
-from nodes.state import Node, PassageRef, State
-from nodes.steps import step
+from nodes.kit.context import Retriever
+from nodes.kit.passages import fetch, interleave, reference
+from nodes.kit.rendering import counted
+from nodes.kit.search import search
+from nodes.kit.state import Node, PassageRef, State
+from nodes.kit.steps import step
 from stores.given import PREFIX
 
 __all__ = ["retriever"]
@@ -53,12 +53,11 @@ def retriever(
             at(state) if at else f"root/retriever/{number}": query
             for number, query in enumerate(dict.fromkeys(queries(state)), start=1)
         }
-        found = await search(state, runtime, asked, node="retriever", mode=mode(context), top_k=top_k(context))
+        found = await search(state, runtime, asked, mode=mode(context), top_k=top_k(context))
         steps = [
             step(
                 step_id,
                 "retrieve",
-                "retriever",
                 question=query,
                 answer=counted(len(hits), "passage"),
                 evidence=[hit["id"] for hit in hits],
@@ -82,7 +81,6 @@ async def _given(state: State, into: str) -> dict[str, Any]:
     row = step(
         "root/retriever/1",
         "retrieve",
-        "retriever",
         question=state["question"],
         answer=f"{counted(len(pool), 'passage')} given with the question"
         + (f", {own} of them not from an index" if own else ""),

@@ -5,49 +5,27 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel
 
-from inference import revelator
 from inference.errors import InputError
-from nodes.model import ask_model
-from nodes.rendering import quoted
-from nodes.state import Complexity, Node, Route
-from nodes.steps import step
+from inference.heads import revelator
+from inference.heads.revelator import Route
+from nodes.kit.model import ask_model
+from nodes.kit.rendering import quoted
+from nodes.kit.state import Node
+from nodes.kit.steps import logged, step
 
-__all__ = ["COMPLEXITY", "ComplexityChoice", "given_route", "router"]
-
-COMPLEXITY: Mapping[Route, Complexity] = {
-    "straightforward": "no_retrieval",
-    "single_step": "single_step",
-    "compound": "multi_step",
-    "complex": "multi_step",
-}
-"""Adaptive-RAG's class of each of HANRAG's routes: whatever takes several searches is of class C."""
+__all__ = ["given_route", "normalized", "router"]
 
 
-def _bare(label: object) -> object:
-    """A label as the schema has it; the paper's prompt spells one "single-step question"."""
+def normalized(label: object) -> object:
+    """A label as the schema has it; HANRAG's prompt spells one "single-step question"."""
     if not isinstance(label, str):
         return label
     return re.sub(r"[\s-]+", "_", label.casefold().strip(" .").removesuffix("question").strip())
-
-
-class RouteChoice(BaseModel):
-    """Output of HANRAG's router."""
-
-    route: Annotated[Route, BeforeValidator(_bare)]
-
-
-class ComplexityChoice(BaseModel):
-    """Output of Adaptive-RAG's classifier."""
-
-    route: Annotated[Complexity, BeforeValidator(_bare)]
-
-
-_OWN: Mapping[Route, Route] = {route: route for route in get_args(Route)}
 
 
 def given_route(given: Any, routes: Any) -> Any:
@@ -66,7 +44,7 @@ def given_route(given: Any, routes: Any) -> Any:
     return route
 
 
-def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: Mapping[Route, str] = _OWN) -> Node:
+def router(prompt: str, *, output: type[BaseModel], falls_under: Mapping[Route, str]) -> Node:
     """A node that chooses the `route`. One that can't be read is single-step, and the step says so.
 
     A route that came with the question, or is set for all questions, is taken without asking (the oracle router). Where
@@ -80,14 +58,14 @@ def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: M
 
     async def router(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         context = runtime.context
-        question = state["question"]
-        if context.router == "oracle" and not (state["route"] or context.route):
+        at, question = "root/router", state["question"]
+        given = state["route"] or context.route
+        if context.router == "oracle" and not given:
             raise InputError(
                 "gold_route: the oracle router needs it", hint="pass `gold_route` with the question (`eval` does so)"
             )
-        if given := state["route"] or context.route:
-            row = step("root/router", "route", "router", question=question, answer=f"{given} (given)")
-            return {"route": given, "trajectory": [row]}
+        if given:
+            return {"route": given, **logged(step(at, "route", question=question, answer=f"{given} (given)"))}
         if context.by_encoder("router"):
             [predicted] = await asyncio.to_thread(revelator.route, [question])
             mass = dict.fromkeys(falls_under.values(), 0.0)
@@ -95,32 +73,14 @@ def router(prompt: str, *, output: type[BaseModel] = RouteChoice, falls_under: M
                 mass[falls_under[route]] += probability
             likely = max(mass, key=mass.__getitem__)
             row = step(
-                "root/router",
-                "route",
-                "router",
-                question=question,
-                answer=f"{likely} (by the encoder)",
-                score=round(mass[likely], 6),
+                at, "route", question=question, answer=f"{likely} (by the encoder)", score=round(mass[likely], 6)
             )
-            return {"route": likely, "trajectory": [row]}
-        asked = await ask_model(
-            runtime,
-            node="router",
-            step="root/router",
-            prompt=prompt,
-            values={"question": quoted(question)},
-            output=output,
-        )
+            return {"route": likely, **logged(row)}
+        asked = await ask_model(runtime, prompt, output, {"question": quoted(question)}, at=at)
         route = getattr(asked.value, "route", "single_step")
-        row = step(
-            "root/router",
-            "route",
-            "router",
-            question=question,
-            answer=route,
-            calls=len(asked.calls),
-            fallback=f"{asked.problem}; the question is taken for a single-step one" if asked.problem else asked.cut,
+        row = asked.step(
+            "route", question=question, answer=route, instead="the question is taken for a single-step one"
         )
-        return {"route": route, "trajectory": [row], "ledger": asked.calls}
+        return {"route": route, **logged(row, asked)}
 
     return router

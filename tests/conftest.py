@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from inference.settings import get_settings
-from nodes import deadlines
+from nodes.kit import deadlines
 from tests.scripted import Script, ScriptedModel
 
 

@@ -19,9 +19,9 @@ from hopgraph.cli.stopping import resumable
 
 if TYPE_CHECKING:
     from hopgraph.results import Result
-    from nodes.context import Context
-    from nodes.events import Event
-    from nodes.state import RunError
+    from nodes.kit.context import Context
+    from nodes.kit.events import Event
+    from nodes.kit.state import RunError
 
 __all__ = ["AsJson", "ask", "check_endpoint", "check_index", "resume", "settings_of", "use_cache"]
 
@@ -150,7 +150,7 @@ def _check_run(context: Context, given: list[dict[str, Any]] | None) -> None:
         from hopgraph.telemetry import tracer
 
         tracer()
-    _, _, own = check_input(context, given, searches=context.method != "no_retrieval")
+    _, _, own = check_input(context, given)
     known = own.get("knowledge")
     if known and known["read"] < known["passages"]:
         _note(f"the knowledge base holds {known['read']:,} of {known['passages']:,} passages: `hopgraph read` goes on")
@@ -218,7 +218,7 @@ async def _decided(result: Result, saver: Any, show: Show) -> Result:
 
 def check_index(name: str | None) -> None:
     """Say at once that an index is missing, before a model is started."""
-    from nodes.passages import index_ref
+    from nodes.kit.passages import index_ref
 
     index_ref(name)
 
@@ -230,7 +230,7 @@ async def check_endpoint(model: str | None, generator_model: str | None = None) 
         InputError, EndpointError: See `Endpoint.check`.
     """
     from inference.settings import get_settings
-    from nodes.model import open_endpoint
+    from nodes.kit.model import open_endpoint
 
     await (await open_endpoint(model)).check()
     if get_settings().server("generator").own or generator_model:

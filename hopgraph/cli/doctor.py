@@ -170,7 +170,7 @@ async def _probe(role: Role) -> list[Finding]:
     from inference.chat import Message
     from inference.errors import EndpointError
     from inference.settings import get_settings
-    from nodes.model import open_endpoint
+    from nodes.kit.model import open_endpoint
 
     whose = "" if role == "llm" else f"{role}'s "
     endpoint = await open_endpoint(None, role)
@@ -214,7 +214,7 @@ async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
 
     from inference.chat import Message, Schema
     from inference.structured import BadOutput, field_logprobs, parse_output
-    from nodes.model import output_schema
+    from nodes.kit.model import output_schema
 
     class Probe(BaseModel):
         colour: Literal["red", "blue"]
@@ -248,7 +248,7 @@ async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
     """What is known of tokens: HANRAG's verdicts want alternatives to the chosen one, too."""
     from inference.chat import Message
     from inference.errors import EndpointError
-    from nodes.model import ALTERNATIVES
+    from nodes.kit.request import ALTERNATIVES
 
     ask = [Message("user", "Say: ok")]
     what = f"{whose}log-probabilities"
@@ -294,7 +294,7 @@ def _encoder() -> list[Finding]:
 
 def _indexes() -> list[Finding]:
     from inference.errors import StoreError
-    from nodes.rendering import counted
+    from nodes.kit.rendering import counted
     from stores.index import list_indexes, open_index
     from stores.manifest import index_command
 
@@ -309,7 +309,7 @@ def _indexes() -> list[Finding]:
 
 
 def _checkpoints() -> list[Finding]:
-    from nodes.rendering import counted
+    from nodes.kit.rendering import counted
     from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints, without_password
 
     async def count() -> int:

@@ -20,11 +20,13 @@ from hopgraph.evaluation.suites import SUITES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hopgraph.evaluation.costs import Price
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.plan import Variant
     from hopgraph.evaluation.runner import Job, Progress
-    from hopgraph.evaluation.scoring import Price, Record, Summary
+    from hopgraph.evaluation.scoring import Record
+    from hopgraph.evaluation.summary import Summary
 
 __all__ = ["evaluate"]
 
@@ -128,7 +130,7 @@ def evaluate(
         print_summary(summary)
     spared = ("endpoint", "deadline", "internal")
     if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in spared):
-        from nodes.rendering import counted
+        from nodes.kit.rendering import counted
 
         _note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
         _note(f"  {_again(folder, judge)} tries them again and nothing else")
@@ -185,7 +187,7 @@ def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | N
 
 def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
     """What `run.json` says of a simulation; nothing where a model answers."""
-    from hopgraph.simulation.playing import Simulation
+    from hopgraph.evaluation.simulated import Simulation
     from inference.errors import InputError
 
     if wrong and not perfect:
@@ -201,7 +203,8 @@ def _index_of(about: dict[str, Any]) -> str | None:
 @contextmanager
 def _agents(about: dict[str, Any], questions: list[Question], index: str | None) -> Iterator[None]:
     """Perfect agents in the place of a model where the run is a simulation; it is said, whatever it costs."""
-    from hopgraph.simulation.playing import Simulation, playing
+    from hopgraph.evaluation.simulated import Simulation
+    from hopgraph.simulation.playing import playing
 
     simulation = Simulation.of(about)
     if simulation is None:
@@ -289,8 +292,8 @@ async def _judge(folder: RunFolder) -> None:
 
 
 def _summary(folder: RunFolder, variants: list[Variant], price: Price | None) -> Summary:
-    from hopgraph.evaluation.scoring import summarise
-    from hopgraph.simulation.playing import said_of
+    from hopgraph.evaluation.simulated import said_of
+    from hopgraph.evaluation.summary import summarise
 
     questions = {question.id: question for question in folder.questions()}
     summary = summarise(folder.records(), questions, [variant.name for variant in variants], price)
@@ -347,7 +350,7 @@ class _Figures:
 
 
 def _price(text: str | None) -> Price | None:
-    from hopgraph.evaluation.scoring import Price
+    from hopgraph.evaluation.costs import Price
     from inference.errors import InputError
 
     if text is None:

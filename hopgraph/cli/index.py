@@ -141,7 +141,7 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
 
     def ask(built: Built) -> None:
         from hopgraph.cli.confirming import confirm
-        from nodes.rendering import counted
+        from nodes.kit.rendering import counted
 
         there = f"index {name!r} has {counted(built.replaces, 'passage')}, {built.removed:,} of them not in these files"
         with shown.paused():
@@ -177,7 +177,7 @@ def _summary(built: Built) -> dict[str, Any]:
 def _print_summary(built: Built, sources: Sources) -> None:
     from rich.console import Console
 
-    from nodes.rendering import counted
+    from nodes.kit.rendering import counted
 
     console, warn = _printer(Console()), _printer(Console(stderr=True))
     manifest = built.manifest
@@ -234,7 +234,7 @@ def _printer(console: Console) -> Callable[..., None]:
     """Prints text as it is: no markup, and no control character reaches the terminal."""
     from rich.text import Text
 
-    from nodes.rendering import plain
+    from nodes.kit.rendering import plain
 
     def out(line: str, style: str = "") -> None:
         indent = line[: len(line) - len(line.lstrip(" "))]

@@ -221,7 +221,7 @@ def _print(what: str, rows: list[dict[str, Any]], total: int, as_json: bool) -> 
     if as_json:
         print_json({what: rows, "total": total})
         return
-    from nodes.rendering import plain
+    from nodes.kit.rendering import plain
 
     if not rows:
         typer.echo(f"No {what}.")

@@ -57,7 +57,7 @@ def check(
     """Check every prompt of an overlay folder, and say precisely what is wrong with a bad one."""
     from inference.errors import InputError
     from inference.settings import get_settings
-    from nodes.rendering import counted
+    from nodes.kit.rendering import counted
     from prompts.loader import check_overlay
 
     folder = folder or get_settings().prompts

@@ -99,7 +99,8 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
         yield
         return
     from hopgraph.evaluation.data import read_questions
-    from hopgraph.simulation.playing import Simulation, playing
+    from hopgraph.evaluation.simulated import Simulation
+    from hopgraph.simulation.playing import playing
 
     print(Simulation(), file=sys.stderr)
     with playing(Simulation(), read_questions(questions, dataset), index):
@@ -112,7 +113,7 @@ async def _read(
     from hopgraph.cli.ask import check_endpoint, check_index
     from hopgraph.reading import read_index
     from hopgraph.run import make_context
-    from nodes.context import ReaderContext
+    from nodes.compactrag.context import ReaderContext
 
     context = make_context("compactrag_reader", values)
     assert isinstance(context, ReaderContext)  # noqa: S101
@@ -153,8 +154,8 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], Non
 
 def print_report(report: Report) -> None:
     """Print a report for people."""
-    from hopgraph.simulation.playing import is_simulated
-    from nodes.rendering import counted
+    from hopgraph.evaluation.simulated import is_simulated
+    from nodes.kit.rendering import counted
 
     left = f"; {report.left:,} are left: run the same command again" if report.left else ""
     print(f"Knowledge base of {report.index}: {report.read:,} of {report.passages:,} passages read{left}")

@@ -25,7 +25,8 @@ def report(
     ] = None,
 ) -> None:
     """Write evaluation runs as one HTML page without a network: table, charts, errors, every question side by side."""
-    from hopgraph.evaluation.report import read_runs, write_report
+    from hopgraph.evaluation.runs import read_runs
+    from hopgraph.views.report import write_report
 
     found = read_runs(runs)
     if against is not None:

@@ -22,11 +22,11 @@ def trace(
     run: Annotated[Path | None, typer.Option(help="Folder of an evaluation run that the thread belongs to.")] = None,
 ) -> None:
     """Write a run as one HTML page that needs no network: its path, every step, prompts, replies and passages."""
-    from hopgraph.record import Record, read_record
+    from hopgraph.record import RunRecord, read_record
     from hopgraph.run import readable
     from hopgraph.views.trace import mentioned, render_trace
     from inference.errors import InputError
-    from nodes.passages import find
+    from nodes.kit.passages import find
     from stores.checkpoints import open_checkpoints
 
     place = None
@@ -37,7 +37,7 @@ def trace(
                 f"--run {run}: there is no checkpoints.sqlite in it", hint="name a folder of `hopgraph eval`"
             )
 
-    async def read() -> Record:
+    async def read() -> RunRecord:
         async with open_checkpoints(place, read_only=True) as saver:
             return await read_record(thread, saver)
 

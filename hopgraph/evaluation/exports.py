@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from hopgraph.evaluation.data import Question
-from hopgraph.evaluation.report import Runs
-from hopgraph.evaluation.scoring import summarise
+from hopgraph.evaluation.metrics import METRICS
+from hopgraph.evaluation.runs import Runs
+from hopgraph.evaluation.summary import summarise
 from inference.errors import InputError
 from stores.passages import Passage
 
 __all__ = ["EXPORTS", "export"]
 
-_METRICS = {"em": "em", "f1": "f1", "accuracy": "acc"}
+_METRICS = {name: metric.exported["flashrag"] for name, metric in METRICS.items() if "flashrag" in metric.exported}
 """Ours and FlashRAG's names of the same metrics."""
 _DOCS = 5
 """Documents that HippoRAG's results have of a question."""
@@ -79,7 +80,7 @@ def _write(runs: Runs, kind: str, folder: Path) -> Iterable[Path]:
 
 def _rows(runs: Runs, row_of: Row) -> dict[str, list[dict[str, Any]]]:
     """Each variant's rows, in the order of the questions."""
-    from nodes.passages import find
+    from nodes.kit.passages import find
 
     found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in runs.methods}
     for run in runs.runs:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.metrics import normalise_title
-from nodes.state import GivenPassage
+from nodes.kit.state import GivenPassage
 from stores.passages import Passage
 
-__all__ = ["as_known", "counts_as", "gold_of", "known_by", "not_in"]
+__all__ = ["as_known", "counts_as", "gold_of", "gold_passages", "known_by", "not_in"]
 
 
 def known_by(questions: Sequence[Question], indexes: Sequence[Mapping[str, str]], *, contexts: bool) -> str:
@@ -87,3 +88,35 @@ def counts_as(key: str, question: Question, passages: Mapping[str, Passage | Non
     if passage is None or key in question.gold_ids:
         return key
     return passage.source or key if question.gold_ids else normalise_title(passage.title)
+
+
+def gold_passages(questions: Sequence[Question], index: str | None) -> dict[str, list[Passage]]:
+    """Gold passages by id and by normalised title, an article that was cut in all its pieces."""
+    ids = {key for question in questions for key in question.gold_ids}
+    titles = {normalise_title(title) for question in questions for title in question.gold_titles}
+    found: dict[str, list[Passage]] = defaultdict(list)
+    for passage in _own(questions) if index is None else _indexed(index):
+        key = passage.source or passage.id
+        if key in ids:
+            found[key].append(passage)
+        if (title := normalise_title(passage.title)) in titles:
+            found[title].append(passage)
+    return dict(found)
+
+
+def _indexed(index: str) -> Iterator[Passage]:
+    from stores.index import open_index
+
+    for chunk in open_index(index).passages():
+        yield from chunk
+
+
+def _own(questions: Sequence[Question]) -> Iterator[Passage]:
+    """The passages that questions bring along, with the sentences that they will have."""
+    from stores.sentences import split_sentences
+
+    rows = {(row["title"], row["text"]): row for question in questions for row in question.contexts}
+    bare = [key for key, row in rows.items() if not row.get("sentences")]
+    split = dict(zip(bare, split_sentences([text for _, text in bare]), strict=True))
+    for (title, text), row in rows.items():
+        yield Passage("", title, text, tuple(row.get("sentences") or split[title, text]))

@@ -21,14 +21,22 @@ from hopgraph.evaluation.runner import in_flight
 from hopgraph.workers import run_workers
 from inference.errors import InputError
 from inference.ledger import Call, cost_of
-from nodes.context import JudgeContext
-from nodes.model import ask_model, open_endpoint
-from nodes.rendering import quoted
+from nodes.kit.context import Context, prompt_field
+from nodes.kit.model import ask_model, open_endpoint
+from nodes.kit.rendering import quoted
 from prompts.loader import load_prompt
 
 __all__ = ["judge_answers"]
 
 PROMPT = "judge/correctness"
+
+
+class JudgeContext(Context):
+    """A judge of answers, in an evaluation; no method."""
+
+    method = "judge"
+
+    prompt_correctness: str | None = prompt_field("judge/correctness", "correctness_judge")
 
 
 class Verdict(BaseModel):
@@ -49,15 +57,14 @@ class _State(TypedDict, total=False):
 async def _judge(state: _State, runtime: Runtime[JudgeContext]) -> _State:
     asked = await ask_model(
         runtime,
-        node="correctness_judge",
-        step="root/judge",
-        prompt=PROMPT,
-        values={
+        PROMPT,
+        Verdict,
+        {
             "question": quoted(state["question"]),
             "prediction": quoted(state["prediction"]),
             "answer": quoted(" / ".join(state["answers"])),
         },
-        output=Verdict,
+        at="root/judge",
         role="judge",
     )
     judged = None if asked.value is None else float(asked.value.correct == "yes")

@@ -1,4 +1,7 @@
-"""Metrics of one question: each with its definition, and where it comes from. All are shares, 0 to 1."""
+"""Metrics of one result: each is a registered function, which tables, reports, exports and docs list by themselves.
+
+All are shares, 0 to 1. A function's first paragraph is its explanation in docs/evaluation.md.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,20 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Hashable, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import TypedDict
 
+from hopgraph.evaluation.registry import Registry
+
+if TYPE_CHECKING:
+    from hopgraph.evaluation.data import Question
+
 __all__ = [
+    "METRICS",
+    "Outcome",
     "Overlap",
     "all_retrieved",
     "containment",
@@ -21,13 +32,34 @@ __all__ = [
     "normalise_title",
     "overlap",
     "partial_match",
-    "retrieval_efficiency",
     "token_f1",
 ]
 
 Unit = TypeVar("Unit", bound=Hashable)
+Fact = tuple[str, int]
+"""A sentence: its passage's normalised title, or the id of one without gold, and its index from 0."""
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A result beside its question's gold: the arguments of the metrics. None: the question has no such gold."""
+
+    answer: tuple[str, Sequence[str]] | None = None
+    """Prediction, and the right answers. A prediction is "" if the run failed."""
+    entities: tuple[str, Sequence[Sequence[str]]] | None = None
+    """Prediction, and the answers of a compound question, each with its wordings."""
+    evidence: tuple[Set[str], Set[str]] | None = None
+    """Passages that the answer rests on, and gold passages."""
+    retrieved: tuple[Set[str], Set[str]] | None = None
+    """Passages that any search returned, and gold passages."""
+    facts: tuple[Set[Fact], Set[Fact]] | None = None
+    """Evidence sentences, of a method that names them, and gold ones."""
+
+
+METRICS: Registry[Outcome] = Registry()
+"""By name. `judged` is the only one that takes more than the result: a judge's verdict (`evaluation.judge`)."""
 
 
 class Overlap(TypedDict):
@@ -46,16 +78,36 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """1 if the normalised prediction equals one of the normalised answers, else 0 (SQuAD, EM).
+_SQUAD = "SQuAD (Rajpurkar et al. 2016)"
 
-    An empty prediction is wrong, even where an answer is nothing but articles and signs.
+
+@METRICS.register(
+    "em",
+    of=lambda outcome: outcome.answer,
+    label="EM",
+    source=_SQUAD,
+    places={"answers": 1, "comparison": 1},
+    exported={"flashrag": "em"},
+)
+def exact_match(prediction: str, answers: Sequence[str]) -> float:
+    """Answers that are one of the right wordings, without regard to case, punctuation, articles and space; where there
+    is no answer, those that say so.
+
+    1 or 0. An empty prediction is wrong, even where an answer is nothing but articles and signs.
     """
     return float(bool(prediction.strip()) and any(normalise(prediction) == normalise(answer) for answer in answers))
 
 
+@METRICS.register(
+    "f1",
+    of=lambda outcome: outcome.answer,
+    label="F1",
+    source=_SQUAD,
+    places={"answers": 2, "comparison": 2},
+    exported={"flashrag": "f1"},
+)
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
-    """Harmonic mean of precision and recall over the words that prediction and answer share, repeats counted.
+    """Words that the answer shares with the right one, repeats counted: harmonic mean of precision and recall.
 
     Words are those of the normalised texts; of several answers the best counts (SQuAD). Where normalising leaves
     nothing of one of them it is the exact match (SQuAD 2.0). HotpotQA's script adds that `yes`, `no` and `noanswer`
@@ -72,10 +124,18 @@ def _f1(prediction: str, answer: str) -> float:
     return 2 * shared / (len(found) + len(right))
 
 
+@METRICS.register(
+    "accuracy",
+    of=lambda outcome: outcome.answer,
+    label="acc",
+    source="HANRAG, Sec. 6; Mallen et al. 2023",
+    places={"answers": 3, "comparison": 3},
+    exported={"flashrag": "acc"},
+)
 def containment(prediction: str, answers: Sequence[str]) -> float:
-    """1 if one of the answers stands in the prediction (HANRAG, Sec. 6, Acc; Mallen et al. 2023), else 0.
+    """Answers that contain a right one, in whole words.
 
-    Both are normalised, and whole words are compared: `art` does not stand in `Bartók`.
+    1 or 0. Both are normalised: `art` is not contained in `Bartók`.
     """
     return float(any(_stands_in(answer, prediction) for answer in answers))
 
@@ -85,18 +145,27 @@ def _stands_in(answer: str, text: str) -> bool:
     return bool(wanted) and f" {wanted} " in f" {normalise(text)} "
 
 
+@METRICS.register("partial_match", of=lambda outcome: outcome.answer, source="PRISM, App. A.1 (PMA)")
 def partial_match(prediction: str, answers: Sequence[str]) -> float:
-    """1 if an answer stands in the prediction or the prediction in an answer, else 0 (PRISM, App. A.1, PMA).
+    """Answers that contain a right one or are contained in one.
 
-    The paper names the metric and does not define it; this is the usual reading.
+    1 or 0. The paper names the metric and does not define it; this is the usual reading.
     """
     return float(any(_stands_in(a, prediction) or _stands_in(prediction, a) for a in answers))
 
 
+@METRICS.register(
+    "entity_accuracy",
+    of=lambda outcome: outcome.entities,
+    label="entities",
+    source="HANRAG, Sec. 6",
+    places={"answers": 4, "comparison": 4},
+    optional=True,
+)
 def entity_accuracy(prediction: str, entities: Sequence[Sequence[str]]) -> float:
-    """Share of a compound question's answers, each in one of its wordings, that stand in the prediction.
+    """Of the answers of a compound question, the share that is contained.
 
-    HANRAG, Sec. 6: the ground truth is split into its entities, and each that occurs in the prediction counts.
+    The ground truth is split into its entities, and each that occurs in the prediction in one of its wordings counts.
     """
     return sum(containment(prediction, names) for names in entities) / len(entities) if entities else 0.0
 
@@ -118,14 +187,118 @@ def overlap(found: Collection[Unit], gold: Collection[Unit]) -> Overlap:
     return Overlap(precision=precision, recall=recall, f1=2 * shared / ((len(set(found)) + len(set(gold))) or 1))
 
 
+_PRISM = "PRISM, Sec. 3.2"
+
+
+@METRICS.register(
+    "passage_precision",
+    of=lambda outcome: outcome.evidence,
+    label="kept P",
+    source=_PRISM,
+    places={"passages": 6},
+    searching=True,
+)
+def _passage_precision(found: Set[str], gold: Set[str]) -> float:
+    """Of the passages that the answer rests on, the share that is gold."""
+    return overlap(found, gold)["precision"]
+
+
+@METRICS.register(
+    "passage_recall",
+    of=lambda outcome: outcome.evidence,
+    label="kept R",
+    source=_PRISM,
+    places={"passages": 7},
+    searching=True,
+)
+def _passage_recall(found: Set[str], gold: Set[str]) -> float:
+    """Of the gold passages, the share that the answer rests on."""
+    return overlap(found, gold)["recall"]
+
+
+@METRICS.register(
+    "passage_f1",
+    of=lambda outcome: outcome.evidence,
+    label="kept F1",
+    source=_PRISM,
+    places={"passages": 8},
+    searching=True,
+)
+def _passage_f1(found: Set[str], gold: Set[str]) -> float:
+    """Harmonic mean of `kept P` and `kept R`."""
+    return overlap(found, gold)["f1"]
+
+
+@METRICS.register(
+    "retrieved_recall",
+    of=lambda outcome: outcome.retrieved,
+    label="recall",
+    source="PruneRAG, Table 3",
+    places={"answers": 6, "passages": 1, "comparison": 6},
+    searching=True,
+)
+def _retrieved_recall(found: Set[str], gold: Set[str]) -> float:
+    """Share of the gold passages that any search of the run found."""
+    return overlap(found, gold)["recall"]
+
+
+@METRICS.register(
+    "all_gold_retrieved",
+    of=lambda outcome: outcome.retrieved,
+    label="all",
+    source="PruneRAG, Eq. 6",
+    places={"passages": 2},
+    searching=True,
+)
 def all_retrieved(found: Collection[Unit], gold: Collection[Unit]) -> float:
-    """1 if everything that is gold was found (PruneRAG, Eq. 6: G is a subset of d), else 0."""
+    """Questions whose gold passages were all found.
+
+    1 if everything that is gold was found (Eq. 6: G is a subset of d), else 0.
+    """
     return float(set(gold) <= set(found))
 
 
-def retrieval_efficiency(recall: float, searches: float) -> float | None:
-    """RE = mean recall / mean number of searches of a question (PruneRAG, Table 3); None without a search.
+def _has_facts(question: Question) -> bool:
+    """A failed run names no sentences; of a method that names them it counts as having found none."""
+    return bool(question.gold_sentences)
 
-    Of several datasets the table gives the mean of their RE: 60.7/2.06, 47.4/3.40 and 23.2/3.39 make 16.7.
-    """
-    return recall / searches if searches else None
+
+_FACTS = "PRISM, Table 2"
+
+
+@METRICS.register("fact_precision", of=lambda outcome: outcome.facts, source=_FACTS, expected=_has_facts)
+def _fact_precision(found: Set[Fact], gold: Set[Fact]) -> float:
+    """Of the evidence sentences, the share that is a supporting fact; for methods that name sentences."""
+    return overlap(found, gold)["precision"]
+
+
+@METRICS.register("fact_recall", of=lambda outcome: outcome.facts, source=_FACTS, expected=_has_facts)
+def _fact_recall(found: Set[Fact], gold: Set[Fact]) -> float:
+    """Of the supporting facts, the share that is among the evidence sentences."""
+    return overlap(found, gold)["recall"]
+
+
+@METRICS.register(
+    "fact_f1",
+    of=lambda outcome: outcome.facts,
+    label="fact F1",
+    source=_FACTS,
+    places={"answers": 7},
+    optional=True,
+    expected=_has_facts,
+)
+def _fact_f1(found: Set[Fact], gold: Set[Fact]) -> float:
+    """Evidence sentences against the supporting facts, for methods that name sentences."""
+    return overlap(found, gold)["f1"]
+
+
+@METRICS.register(
+    "judged",
+    of=lambda outcome: None,
+    source="CompactRAG, Sec. 4.2, App. B; PAR-RAG, Sec. 4.2",
+    places={"answers": 5, "comparison": 5},
+    optional=True,
+)
+def _judged(verdict: float) -> float:
+    """Answers that the judging model calls right (`--judge`)."""
+    return verdict

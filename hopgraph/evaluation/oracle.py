@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
 
 from hopgraph.evaluation.data import Question
-from hopgraph.evaluation.gold import as_known
+from hopgraph.evaluation.gold import as_known, gold_passages
 from hopgraph.evaluation.metrics import normalise_title
 from inference.errors import InputError
-from nodes.context import Context
-from nodes.router import COMPLEXITY
-from nodes.state import GivenPassage, Route, SentenceRef
+from inference.heads.revelator import Route
+from nodes.baselines.complexity import COMPLEXITY
+from nodes.kit.context import Context
+from nodes.kit.state import GivenPassage, SentenceRef
 from stores.passages import Passage
 
 __all__ = ["Oracle", "route_of"]
@@ -34,8 +35,6 @@ class Oracle:
         self._gold = gold
         self._passages: Mapping[str, Sequence[Passage]] = {}
         if index is not None and any(context.oracle == "evidence" for context in contexts):
-            from hopgraph.simulation.playing import gold_passages
-
             self._passages = gold_passages(questions, index)
 
     def shown(self, context: Context, question: Question) -> dict[str, Any]:

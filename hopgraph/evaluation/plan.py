@@ -17,7 +17,7 @@ from hopgraph.methods import context_class
 from hopgraph.run import make_context
 from inference.errors import InputError
 from inference.settings import get_settings
-from nodes.context import Context
+from nodes.kit.context import Context
 from prompts.loader import MAX_BYTES, check_names, load_prompt
 from stores.checkpoints import without_password
 

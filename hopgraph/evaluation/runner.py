@@ -17,6 +17,7 @@ from hopgraph.evaluation.gold import as_known, gold_of, known_by
 from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, identity, prompt_hashes, surroundings, versions
 from hopgraph.evaluation.scoring import Record, Scored, named_sentences, record_of, score
+from hopgraph.evaluation.simulated import is_simulated
 from hopgraph.results import Result
 from hopgraph.run import ask, failed, resume, thread_of
 from hopgraph.workers import run_workers
@@ -25,8 +26,8 @@ from inference.endpoint import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.limiter import on_waiting, priority
 from inference.settings import get_settings
-from nodes.search import search_threads
-from nodes.state import RunError
+from nodes.kit.search import search_threads
+from nodes.kit.state import RunError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -95,16 +96,16 @@ async def check(
 
 def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
     """The indexes that are searched, nearly always one."""
-    from nodes.passages import index_ref
+    from nodes.kit.passages import index_ref
 
-    names = dict.fromkeys(variant.context.index for variant in variants if variant.method != "no_retrieval")
+    names = dict.fromkeys(variant.context.index for variant in variants if variant.context.searches)
     return [dict(index_ref(name)) for name in names]  # type: ignore[arg-type]
 
 
 def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """Which knowledge bases are searched, and how far each was read, if a method needs one."""
-    from nodes.pairs import pairs_ref
-    from nodes.passages import index_ref
+    from nodes.compactrag.pairs import pairs_ref
+    from nodes.kit.passages import index_ref
 
     names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)
     found: list[dict[str, Any]] = []
@@ -116,7 +117,6 @@ def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
 
 def _read_by_agents(index: str) -> bool:
     """Whether any passage was read by perfect agents instead of a model."""
-    from hopgraph.simulation.playing import is_simulated
     from stores.index import open_index
     from stores.pairs import open_pairs
 
@@ -139,7 +139,7 @@ def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], id
 
 async def _models(variants: Sequence[Variant]) -> dict[str, str]:
     """The models that will be asked, by what for; each endpoint is asked whether it is there."""
-    from nodes.model import open_endpoint
+    from nodes.kit.model import open_endpoint
 
     settings = get_settings()
     models: dict[str, str] = {}
@@ -273,7 +273,7 @@ def _warm_up(variants: Sequence[Variant]) -> None:
     """Search once: opening an index and loading the encoder are no cost of the questions that happen to come first."""
     from stores.index import open_index
 
-    searched = [variant.context for variant in variants if variant.method != "no_retrieval"]
+    searched = [variant.context for variant in variants if variant.context.searches]
     for name, mode in {(context.index, context.mode): None for context in searched}:
         with suppress(HopgraphError):  # the first question that searches will say so
             open_index(name or "").search("anything", 1, mode)
@@ -367,7 +367,7 @@ class _Runner:
         return await failed(thread, context, self._saver, question.id, question.question, error)
 
     def _score(self, job: Job, result: Result) -> Scored:
-        from nodes.passages import find, sentence_starts
+        from nodes.kit.passages import find, sentence_starts
 
         index = None if self._identity["contexts"] else job.variant.context.index
         question = as_known(job.question, self._identity["gold"])

@@ -11,7 +11,7 @@ from itertools import product
 from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.metrics import normalise, normalise_title
 from inference.errors import InputError
-from nodes.rendering import quoted
+from nodes.kit.rendering import quoted
 from stores.passages import Passage
 
 __all__ = ["Case", "Fact", "Form", "cases_of", "same", "squeezed"]

@@ -6,7 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hopgraph.evaluation.scoring import Variant
+from hopgraph.evaluation.summary import VariantSummary
 from inference.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ POINTS = 500
 """Points of a line; a cloud of more is drawn as a picture, which the page can show at once."""
 
 
-def quality_and_cost(variants: Sequence[Variant]) -> Figure | None:
+def quality_and_cost(variants: Sequence[VariantSummary]) -> Figure | None:
     """F1 against tokens a question, with 95% intervals both ways. None without gold answers."""
     shown = [variant for variant in variants if "f1" in variant["metrics"]]
     if not shown:
@@ -61,7 +61,7 @@ def quality_and_cost(variants: Sequence[Variant]) -> Figure | None:
     return figure
 
 
-def efficiency(variants: Sequence[Variant]) -> Figure | None:
+def efficiency(variants: Sequence[VariantSummary]) -> Figure | None:
     """Recall of gold passages against searches; a bubble's area is its EM (PruneRAG, Fig. 3). None without searches."""
     shown = [v for v in variants if "retrieved_recall" in v["metrics"] and "em" in v["metrics"]]
     if not shown:
@@ -133,7 +133,7 @@ def tokens_by_question(tokens: Mapping[str, Sequence[float]]) -> Figure | None:
     return figure
 
 
-def sweep(setting: str, variants: Sequence[tuple[float, Variant]]) -> Figure | None:
+def sweep(setting: str, variants: Sequence[tuple[float, VariantSummary]]) -> Figure | None:
     """Answer F1 and tokens against a number that is set differently, such as a threshold or the depth."""
     points = sorted((value, variant) for value, variant in variants if "f1" in variant["metrics"])
     if len(points) < 2:

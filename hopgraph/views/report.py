@@ -3,66 +3,91 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
-from hopgraph.evaluation.scoring import Group, Summary, Variant
+from hopgraph.evaluation.registry import Metric, Table
+from hopgraph.evaluation.runs import Runs
 from hopgraph.evaluation.statistics import Estimate
+from hopgraph.evaluation.summary import ALL_METRICS, Group, Summary, VariantSummary, summarise
+from hopgraph.methods import context_class
+from hopgraph.views import charts, questions
 from hopgraph.views.pages import template
-from hopgraph.views.table import COUNTS, SHARES, counts_of
+from hopgraph.views.table import columns, value_of
+from inference.errors import InputError, StoreError
 
-if TYPE_CHECKING:
-    from hopgraph.evaluation.report import Chart
+__all__ = ["Chart", "write_report"]
 
-__all__ = ["render_report"]
-
+SWEPT = 3
+"""Values of a setting that make a chart of it."""
 SIGNIFICANT = 0.05
 
 
-def render_report(
-    summary: Summary,
-    charts: Sequence[Chart],
-    questions: Sequence[Mapping[str, Any]],
-    trajectories: Mapping[str, Any] | None,
-    *,
-    abouts: Sequence[Mapping[str, Any]],
-    simulations: Sequence[str],
-    files: str,
-    chunk: int,
-) -> str:
-    """The page.
+@dataclass(frozen=True)
+class Chart:
+    """A chart on the page."""
+
+    name: str
+    caption: str
+    svg: str
+
+
+def write_report(runs: Runs, out: Path) -> Path:
+    """Write the page, its charts as PNGs, and where there are many questions the files of their trajectories.
 
     Args:
-        summary: Means, intervals and comparisons.
-        charts: The charts.
-        questions: A row a question, as `evaluation.report` makes them.
-        trajectories: By question id and variant's number; None when they are in files.
-        abouts: What the runs' `run.json` say.
-        simulations: What has to be said of runs that no model answered.
-        files: Folder of those files, beside the page.
-        chunk: Questions in each.
+        runs: What to report.
+        out: The page; `<name>_files/` beside it holds the rest.
+
+    Raises:
+        InputError: There are no results yet, or the place can't be written.
     """
+    if not runs.records:
+        raise InputError("there are no results yet", hint="`hopgraph eval --resume DIR` goes on with a run")
+    summary = summarise(runs.records, runs.questions, list(runs.methods))
+    beside = out.with_name(f"{out.stem}_files")
+    try:
+        shown = _charts(runs, summary, beside)
+        trajectories = questions.write_trajectories(runs, beside)
+        out.write_text(_page(runs, summary, shown, trajectories, beside.name), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{error.filename or out}: {error.strerror}") from None
+    return out
+
+
+def _page(
+    runs: Runs, summary: Summary, shown: Sequence[Chart], trajectories: Mapping[str, Any] | None, files: str
+) -> str:
+    """The page; trajectories are None when they are in `files`, the folder beside it."""
     from markupsafe import Markup
 
     variants = summary["variants"]
-    shares = [key for key in SHARES if any(key in variant["metrics"] for variant in variants)]
-    counts = counts_of(variants)
-    data = {"questions": questions, "trajectories": trajectories, "files": files, "chunk": chunk}
+    rows = questions.overview(runs)
+    shares, counts, totals = (_columns(variants, table) for table in ("answers", "cost", "report"))
+    data = {"questions": rows, "trajectories": trajectories, "files": files, "chunk": questions.CHUNK}
     return template("report.html").render(
-        variants=variants,
-        shares={key: SHARES[key] for key in shares},
-        counts=counts,
-        rows=[_row(variant, shares, list(counts), _marks(summary, variant["variant"])) for variant in variants],
+        columns=[*shares, *counts, *totals],
+        rows=[_row(variant, [*shares, *counts, *totals], _marks(summary, variant["variant"])) for variant in variants],
         comparisons=summary["comparisons"],
-        labels={**SHARES, **COUNTS},
-        charts=[(chart, Markup(chart.svg)) for chart in charts],  # noqa: S704  (matplotlib escapes its texts)
+        metrics=ALL_METRICS,
+        charts=[(chart, Markup(chart.svg)) for chart in shown],  # noqa: S704  (matplotlib escapes its texts)
         kinds=[("type", _groups(variants, "types")), ("hops", _groups(variants, "hops"))],
-        abouts=abouts,
-        simulations=simulations,
-        total=len(questions),
+        abouts=runs.abouts,
+        simulations=runs.simulations,
+        total=len(rows),
         data=Markup(_script_json(data)),  # noqa: S704
         names=Markup(_script_json([variant["variant"] for variant in variants])),  # noqa: S704
     )
+
+
+def _columns(variants: Sequence[VariantSummary], table: Table) -> list[Metric[Any]]:
+    """The metrics of a table that any variant has a value for."""
+    found = columns(variants, table)
+    return [m for m in found if table == "report" or any(value_of(variant, m) is not None for variant in variants)]
 
 
 def _script_json(value: Any) -> str:
@@ -83,7 +108,7 @@ def _marks(summary: Summary, name: str) -> dict[str, str]:
     }
 
 
-def _row(variant: Variant, shares: Sequence[str], counts: Sequence[str], marks: Mapping[str, str]) -> dict[str, Any]:
+def _row(variant: VariantSummary, shown: Sequence[Metric[Any]], marks: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": variant["variant"],
         "n": variant["n"],
@@ -91,31 +116,92 @@ def _row(variant: Variant, shares: Sequence[str], counts: Sequence[str], marks: 
         "unjudged": variant["unjudged"],
         "unsupported": variant["unsupported"],
         "failures": ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items())),
-        "cells": [
-            *(_cell(variant["metrics"].get(key), 100, marks.get(key, ""), good="▲") for key in shares),
-            *(_cell(variant["costs"][key], 1, marks.get(key, ""), good="▼") for key in counts),
-        ],
-        "efr": variant["efr"],
-        "efr_all": variant["efr_all"],
-        "per_search": variant["retrieval_efficiency"],
+        "cells": [_cell(value_of(variant, metric), metric, marks.get(metric.name, "")) for metric in shown],
     }
 
 
-def _cell(value: Estimate | None, scale: float, mark: str, good: str) -> dict[str, str]:
+def _cell(value: Estimate | float | None, metric: Metric[Any], mark: str) -> dict[str, str]:
     if value is None:
         return {"mean": "–", "range": "", "mark": "", "mood": ""}
-    mean, low, high = (number * scale for number in (value["mean"], value["low"], value["high"]))
+    if not isinstance(value, dict):
+        return {"mean": f"{value * metric.scale:.1f}", "range": "", "mark": "", "mood": ""}
+    mean, low, high = (number * metric.scale for number in (value["mean"], value["low"], value["high"]))
     digits = 0 if mean >= 1000 else 1
     return {
         "mean": f"{mean:,.{digits}f}",
         "range": f"{low:,.{digits}f} – {high:,.{digits}f}",
         "mark": mark,
-        "mood": "up" if mark == good else "down",
+        "mood": "up" if mark == ("▲" if metric.better == "higher" else "▼") else "down",
     }
 
 
-def _groups(variants: Sequence[Variant], kind: Literal["types", "hops"]) -> list[tuple[str, list[Group | None]]]:
+def _groups(variants: Sequence[VariantSummary], kind: Literal["types", "hops"]) -> list[tuple[str, list[Group | None]]]:
     """Question types or hop counts with each variant's figures; none where there is only one."""
     names = sorted({name for variant in variants for name in variant[kind]})
     rows = [(name, [variant[kind].get(name) for variant in variants]) for name in names]
     return rows if len(rows) > 1 else []
+
+
+def _charts(runs: Runs, summary: Summary, beside: Path) -> list[Chart]:
+    """The charts that the results give rise to; each is written as a PNG, too."""
+    by_name = {variant["variant"]: variant for variant in summary["variants"]}
+    variants = list(by_name.values())
+    place = {key: number for number, key in enumerate(runs.questions)}
+    tokens: dict[str, list[float]] = {name: [] for name in by_name}
+    for record in sorted(runs.records, key=lambda record: place[record["id"]]):
+        tokens[record["variant"]].append(record["cost"]["tokens"])
+    made = [
+        (
+            "quality-cost",
+            "Answer F1 against tokens a question; bars are 95% intervals.",
+            charts.quality_and_cost(variants),
+        ),
+        (
+            "efficiency",
+            "Gold passages retrieved against searches; a bubble's area is its EM.",
+            charts.efficiency(variants),
+        ),
+        (
+            "cumulative-tokens",
+            "Tokens after so many questions, with what reading the corpus beforehand cost.",
+            charts.cumulative_tokens(tokens, _read_before(runs)),
+        ),
+        ("tokens", "Tokens of each question; the bar is the median.", charts.tokens_by_question(tokens)),
+    ]
+    for setting, rows in _sweeps(runs).items():
+        points = [(value, by_name[name]) for value, name in rows if name in by_name]
+        caption = f"Answer F1 (left) and tokens a question (right, dashed) by {setting.replace('_', ' ')}."
+        made.append((f"sweep-{setting}", caption, charts.sweep(setting, points)))
+    beside.mkdir(parents=True, exist_ok=True)  # not before the figures are there: matplotlib may be missing
+    shown = []
+    for name, caption, figure in made:
+        if figure is not None:
+            charts.mark(figure, runs.simulations)
+            (beside / f"{name}.png").write_bytes(charts.png(figure))
+            shown.append(Chart(name, caption, charts.svg(figure)))
+    return shown
+
+
+def _read_before(runs: Runs) -> dict[str, float]:
+    """Tokens that reading the corpus cost, of variants that answer from a knowledge base."""
+    from hopgraph.reading import report
+
+    spent: dict[str, float] = {}
+    for name, method in runs.methods.items():
+        index = runs.settings[name].get("index")
+        if index and context_class(method).knowledge_base:
+            with suppress(StoreError):  # it is not on this machine
+                base = report(str(index))
+                spent[name] = float(sum(part.prompt + part.completion for part in (base.tokens, base.coverage_tokens)))
+    return spent
+
+
+def _sweeps(runs: Runs) -> dict[str, list[tuple[float, str]]]:
+    """Numbers that differ between variants of one method which otherwise have the same settings: value and variant."""
+    groups: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
+    for name, values in runs.settings.items():
+        for setting, value in values.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                rest = json.dumps({key: values[key] for key in sorted(values) if key != setting})
+                groups[setting, runs.methods[name] + rest].append((float(value), name))
+    return {setting: rows for (setting, _), rows in groups.items() if len({value for value, _ in rows}) >= SWEPT}

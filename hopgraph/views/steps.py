@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nodes.state import Step
+from nodes.kit.state import Step
 
 if TYPE_CHECKING:
     from hopgraph.results import Result

@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Printed
 from rich.text import Text
 
+from hopgraph.evaluation.costs import COSTS
 from hopgraph.evaluation.plan import ORACLE
-from hopgraph.evaluation.scoring import Group, Pair, Summary, Variant
+from hopgraph.evaluation.registry import Metric, Table
 from hopgraph.evaluation.statistics import Estimate
+from hopgraph.evaluation.summary import ALL_METRICS, Group, Pair, Summary, VariantSummary
 from hopgraph.views.console import unwrapped
-from nodes.rendering import counted
+from nodes.kit.rendering import counted
 
-__all__ = ["COUNTS", "SHARES", "counts_of", "print_summary"]
+__all__ = ["columns", "print_summary", "value_of"]
 
-SHARES = {
-    "em": "EM",
-    "f1": "F1",
-    "accuracy": "acc",
-    "entity_accuracy": "entities",
-    "judged": "judged",
-    "retrieved_recall": "recall",
-    "fact_f1": "fact F1",
-}
-"""Metrics of the main table, in per cent."""
-COUNTS = {
-    "calls": "calls", "repairs": "of these repairs", "searches": "searches", "tokens": "tokens", "steps": "steps",
-    "seconds": "seconds",
-}  # fmt: skip
-"""Costs of a question; `repairs` are calls, too."""
-_OPTIONAL = frozenset({"entity_accuracy", "judged", "fact_f1"})
 _SIGNIFICANT = 0.05
 MAX_GROUPED = 3
 """Variants whose error tables are shown; those of more would be a long text, and `--json` has them."""
 
 
-def counts_of(variants: Sequence[Variant]) -> dict[str, str]:
-    """Those of `COUNTS` that a table shows: `repairs` only where there were any."""
-    repaired = any(variant["costs"]["repairs"]["mean"] for variant in variants)
-    return {key: label for key, label in COUNTS.items() if key != "repairs" or repaired}
+def columns(variants: Sequence[VariantSummary], table: Table) -> list[Metric[Any]]:
+    """The metrics that a table has a column for, in its order; optional ones only where there is something to show."""
+    listed = sorted(
+        (metric for metric in ALL_METRICS.values() if table in metric.places), key=lambda metric: metric.places[table]
+    )
+    return [metric for metric in listed if not metric.optional or any(_shown(variant, metric) for variant in variants)]
+
+
+def value_of(variant: VariantSummary, metric: Metric[Any]) -> Estimate | float | None:
+    """A variant's value: an estimate, or of `TOTALS` a number; None without one."""
+    found: dict[str, Any] = {**variant, **variant["metrics"], **variant["costs"]}
+    return cast("Estimate | float | None", found.get(metric.name))
+
+
+def _shown(variant: VariantSummary, metric: Metric[Any]) -> bool:
+    if metric.name in COSTS:
+        return variant["costs"][metric.name]["mean"] != 0
+    return value_of(variant, metric) is not None
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
@@ -50,8 +51,9 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if not variants:
         console.print("no results yet")
         return
-    tables = [_answers(variants), _costs(variants, narrow=console.width < 110)]
-    tables += [_retrieval(variants)] if any("retrieved_recall" in v["metrics"] for v in variants) else []
+    tables = [_answers(variants), _measured("cost of a question", variants, "cost", narrow=console.width < 110)]
+    if any("retrieved_recall" in variant["metrics"] for variant in variants):
+        tables.append(_measured("gold passages", variants, "passages", narrow=True))
     tables += [_comparison(pair) for pair in summary["comparisons"]]
     if len(variants) <= MAX_GROUPED:
         tables += [
@@ -71,61 +73,45 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.print(Text(line, style="yellow"))
 
 
-def _table(title: str, first: str, columns: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+def _table(title: str, first: str, columns: Sequence[str]) -> Printed:
+    table = Printed(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
     table.add_column(first, no_wrap=True, min_width=12)
     for column in columns:
         table.add_column(column, justify="right")
     return table
 
 
-def _answers(variants: Sequence[Variant]) -> Table:
-    shares = [key for key in SHARES if any(key in v["metrics"] for v in variants) or key not in _OPTIONAL]
-    priced = any(variant["money"] is not None for variant in variants)
-    table = _table("answers", "method", ["n", "failed", *(SHARES[key] for key in shares), *["money"] * priced])
+def _answers(variants: Sequence[VariantSummary]) -> Printed:
+    shown = columns(variants, "answers")
+    table = _table("answers", "method", ["n", "failed", *(metric.label for metric in shown)])
     for variant in variants:
         cells = [variant["variant"], str(variant["n"]), str(variant["failed"])]
-        cells += [_estimate(variant["metrics"].get(key), 100) for key in shares]
-        cells += [_number(variant["money"], 6)] if priced else []
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(Text, cells + [_cell(variant, metric) for metric in shown]))
     return table
 
 
-def _costs(variants: Sequence[Variant], *, narrow: bool) -> Table:
-    counts = counts_of(variants)
-    table = _table("cost of a question", "method", list(counts.values()))
+def _measured(title: str, variants: Sequence[VariantSummary], name: Table, *, narrow: bool) -> Printed:
+    shown = columns(variants, name)
+    table = _table(title, "method", [metric.label for metric in shown])
     for variant in variants:
-        cells = [_estimate(variant["costs"][key], 1, narrow=narrow) for key in counts]
+        cells = [_cell(variant, metric, narrow=narrow) for metric in shown]
         table.add_row(*map(Text, [variant["variant"], *cells]))
     return table
 
 
-def _retrieval(variants: Sequence[Variant]) -> Table:
-    names = ["recall", "all", "per search", "EFR", "of all", "kept P", "kept R", "kept F1"]
-    table = _table("gold passages", "method", names)
-    for variant in variants:
-        found, efficiency = variant["metrics"], variant["retrieval_efficiency"]
-        cells = [_estimate(found.get(key), 100, narrow=True) for key in ("retrieved_recall", "all_gold_retrieved")]
-        cells += [_percent(efficiency), _percent(variant["efr"]), _percent(variant["efr_all"])]
-        kept = ("passage_precision", "passage_recall", "passage_f1")
-        cells += [_estimate(found.get(key), 100, narrow=True) for key in kept]
-        table.add_row(*map(Text, [variant["variant"], *cells]))
-    return table
-
-
-def _comparison(pair: Pair) -> Table:
+def _comparison(pair: Pair) -> Printed:
     table = _table(f"{pair['second']} against {pair['first']}", "paired", ["difference", "95% interval", "p"])
     table.add_column("")
     for key, found in pair["metrics"].items():
-        scale = 100 if key in SHARES else 1
-        low, high = found["low"] * scale, found["high"] * scale
+        metric = ALL_METRICS[key]
+        low, high = found["low"] * metric.scale, found["high"] * metric.scale
         sure = "significant" if found["p"] < _SIGNIFICANT else "may be chance"
-        difference = f"{found['difference'] * scale:+.1f}"
-        table.add_row(SHARES.get(key, key), difference, f"{low:+.1f} to {high:+.1f}", f"{found['p']:.4f}", sure)
+        difference = f"{found['difference'] * metric.scale:+.1f}"
+        table.add_row(metric.label, difference, f"{low:+.1f} to {high:+.1f}", f"{found['p']:.4f}", sure)
     return table
 
 
-def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Table:
+def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Printed:
     columns = ["n", "failed", "EM", "F1", "recall", "wrong, gold found", "right, gold missing"]
     table = _table(f"{variant} by {name}", name, columns)
     for key, group in groups.items():
@@ -135,7 +121,7 @@ def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Table:
     return table
 
 
-def _notes(variants: Sequence[Variant]) -> list[str]:
+def _notes(variants: Sequence[VariantSummary]) -> list[str]:
     """What a person should know before believing the table."""
     lines = []
     for variant in variants:
@@ -159,10 +145,15 @@ def _notes(variants: Sequence[Variant]) -> list[str]:
     return lines
 
 
-def _estimate(value: Estimate | None, scale: float, *, narrow: bool = False) -> str:
+def _cell(variant: VariantSummary, metric: Metric[Any], *, narrow: bool = False) -> str:
+    value = value_of(variant, metric)
+    if not isinstance(value, dict):
+        return _percent(value) if metric.unit == "share" else _number(value, 6)
+    return _estimate(value, metric.scale, narrow=narrow)
+
+
+def _estimate(value: Estimate, scale: float, *, narrow: bool) -> str:
     """A mean, and unless it is narrow its interval: `33.3 22-45`."""
-    if value is None:
-        return "-"
     mean, low, high = value["mean"] * scale, value["low"] * scale, value["high"] * scale
     shown = f"{mean:,.{0 if mean >= 1000 else 1}f}"
     digits = 1 if scale == 1 and mean < 100 else 0

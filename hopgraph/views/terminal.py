@@ -14,15 +14,15 @@ from rich.tree import Tree
 
 from hopgraph.views.console import unwrapped
 from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
-from nodes.passages import find
-from nodes.rendering import counted, plain
+from nodes.kit.passages import find
+from nodes.kit.rendering import counted, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from hopgraph.results import Result
-    from nodes.events import Event
-    from nodes.state import Step
+    from nodes.kit.events import Event
+    from nodes.kit.state import Step
     from stores.passages import Passage
 
 __all__ = ["event_line", "print_result", "render_result"]

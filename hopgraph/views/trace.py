@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.drawing import svg
 from hopgraph.methods import METHODS
 from hopgraph.views.pages import template
-from hopgraph.views.pictures import picture
 from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
 from inference.errors import InputError
-from nodes.rendering import plain
+from nodes.kit.rendering import plain
 
 if TYPE_CHECKING:
-    from hopgraph.record import Exchange, Record
-    from nodes.state import SentenceRef, Step
+    from hopgraph.record import Exchange, RunRecord
+    from nodes.kit.state import SentenceRef, Step
     from stores.passages import Passage
 
 __all__ = ["mentioned", "render_trace"]
@@ -24,13 +25,13 @@ __all__ = ["mentioned", "render_trace"]
 _GOOD = frozenset({"accepted", "answered", "relevant", "sufficient"})
 
 
-def mentioned(record: Record) -> set[str]:
+def mentioned(record: RunRecord) -> set[str]:
     """Ids of all passages that a run speaks of."""
     result = record.result
     return {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
 
 
-def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
+def render_trace(record: RunRecord, passages: Mapping[str, Passage]) -> str:
     """The page. All text of the run is escaped.
 
     Args:
@@ -53,7 +54,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
         tree=_rows(nested(steps), by_step, numbers, passages, threshold),
         loose=[_call(exchange) for step, rest in by_step.items() if step not in known for exchange in rest],
         stages=_stages(steps, passages),
-        picture=picture(result["method"], record.state, record.thread.context),
+        picture=_picture(record),
         cited=cited,
         chosen=bool(record.sentences),
         no_answer=no_answer(result),
@@ -63,7 +64,7 @@ def render_trace(record: Record, passages: Mapping[str, Passage]) -> str:
     )
 
 
-def _drawing(record: Record) -> str:
+def _drawing(record: RunRecord) -> str:
     """The graph with the path taken, as SVG; "" where there is none."""
     from markupsafe import Markup
 
@@ -74,7 +75,16 @@ def _drawing(record: Record) -> str:
         return ""
 
 
-def _passage_order(record: Record) -> list[str]:
+def _picture(record: RunRecord) -> dict[str, Any] | None:
+    """What the method's own picture shows, if it has one (see `views.pictures`)."""
+    name = f"hopgraph.views.pictures.{record.result['method']}"
+    if find_spec(name) is None:
+        return None
+    values: dict[str, Any] | None = import_module(name).picture(record.state, record.thread.context)
+    return values
+
+
+def _passage_order(record: RunRecord) -> list[str]:
     """The evidence first, then what else was found, as it was found."""
     others = [key for step in record.result["trajectory"] for key in step["evidence"]]
     return list(dict.fromkeys([*record.result["evidence"], *others]))
@@ -152,7 +162,7 @@ def _stages(steps: Sequence[Step], passages: Mapping[str, Passage]) -> dict[str,
     }
 
 
-def _cited(record: Record, passages: Mapping[str, Passage]) -> dict[SentenceRef, str]:
+def _cited(record: RunRecord, passages: Mapping[str, Passage]) -> dict[SentenceRef, str]:
     """The sentences that are marked, and why.
 
     A method that works with sentences has chosen its evidence among them. Of the others' evidence those are marked that
@@ -185,7 +195,7 @@ def _passage(
     number: int,
     passages: Mapping[str, Passage],
     cited: Mapping[SentenceRef, str],
-    record: Record,
+    record: RunRecord,
 ) -> dict[str, Any]:
     passage = passages.get(key)
     sentences = (passage.sentences or (passage.text,)) if passage else ()

@@ -6,8 +6,8 @@ import pytest
 
 from hopgraph import load
 from hopgraph.run import make_context
-from inference import revelator
 from inference.errors import InputError, StoreError
+from inference.heads import revelator
 from inference.ledger import cost_of
 from stores.build import build_index
 from stores.passages import Passage

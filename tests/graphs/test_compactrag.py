@@ -13,7 +13,7 @@ from inference.errors import DeadlineError, InputError, StoreError
 from inference.extractor import extract_answers
 from inference.ledger import cost_of
 from inference.settings import get_settings
-from nodes.context import CompactContext
+from nodes.compactrag.context import CompactContext
 from stores.build import add_to_index, build_index
 from stores.checkpoints import open_checkpoints
 from stores.index import open_index
@@ -257,7 +257,7 @@ async def test_the_extractor_reads_the_rewritten_question_and_the_pairs(model, b
         seen.extend(items)
         return extract_answers(items)
 
-    monkeypatch.setattr("nodes.answer_extractor.extract_answers", extract)
+    monkeypatch.setattr("nodes.compactrag.answer_extractor.extract_answers", extract)
     model(play())
     await run(top_k=2)
     assert [question for question, _ in seen] == [WHO, "Where was Ann Lee born?"]
@@ -266,7 +266,9 @@ async def test_the_extractor_reads_the_rewritten_question_and_the_pairs(model, b
 
 async def test_an_answer_that_the_sub_question_names_already_is_not_put_in_again(model, base, monkeypatch):
     asked = []
-    monkeypatch.setattr("nodes.rewriter.rewrite_with_answers", lambda question, names: asked.extend(names) or question)
+    monkeypatch.setattr(
+        "nodes.compactrag.rewriter.rewrite_with_answers", lambda question, names: asked.extend(names) or question
+    )
     model(play(plan((WHO,), ("Where was Ann Lee born?", 1))))
     state = await run()
     assert asked == []
@@ -285,9 +287,9 @@ async def test_of_two_answers_that_a_sub_question_needs_neither_is_lost(model, b
 @pytest.mark.parametrize(
     ("late", "given_up"),
     [
-        ("nodes.question_decomposer:build_dag", "rewriter"),
-        ("nodes.rewriter:fill_references", "retriever"),
-        ("nodes.pair_retriever:open_run_pairs", "extractor"),
+        ("nodes.compactrag.question_decomposer:build_dag", "rewriter"),
+        ("nodes.compactrag.rewriter:fill_references", "retriever"),
+        ("nodes.compactrag.pair_retriever:open_run_pairs", "extractor"),
     ],
 )
 async def test_what_is_between_the_two_calls_has_deadlines_too(model, base, monkeypatch, clock, late, given_up):

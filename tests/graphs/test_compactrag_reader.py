@@ -7,7 +7,7 @@ import pytest
 from hopgraph import load
 from inference.errors import InputError
 from inference.ledger import cost_of
-from nodes.context import ReaderContext
+from nodes.compactrag.context import ReaderContext
 from tests.scripted import Completion, Request
 
 PASSAGE = {"title": "Ann Lee", "text": "Ann Lee was born in Paris in 1920. She directed Zorba's Night with Bob Ray."}

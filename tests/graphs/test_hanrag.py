@@ -11,8 +11,8 @@ import pytest
 
 from hopgraph import load
 from hopgraph.run import ask, make_context, resume
-from inference import revelator
 from inference.errors import EndpointError, InputError, StoreError
+from inference.heads import revelator
 from inference.ledger import cost_of
 from inference.settings import get_settings
 from stores.checkpoints import open_checkpoints

@@ -10,8 +10,8 @@ from hopgraph import load
 from inference.errors import InputError
 from inference.ledger import cost_of
 from inference.settings import get_settings
-from nodes.actor import read_citations
-from nodes.reviewer import read_label
+from nodes.parrag.actor import read_citations
+from nodes.parrag.judges import read_label
 from tests.scripted import Request
 
 QUESTION = "Where was the director of Alpha born?"

@@ -12,7 +12,7 @@ from hopgraph.methods import METHODS, context_class
 from hopgraph.record import read_record
 from hopgraph.run import ask, make_context
 from hopgraph.views.trace import mentioned, render_trace
-from nodes.passages import find
+from nodes.kit.passages import find
 from stores.checkpoints import open_checkpoints
 from tests.poison import POISON, TOPIC
 from tests.replies import proper_text

@@ -8,7 +8,7 @@ import pytest
 
 import hopgraph
 from hopgraph.demo import QUESTION
-from nodes.verbatim_checker import verbatim
+from nodes.compactrag.verbatim_checker import verbatim
 from stores.passages import Passage, content_id, read_passages
 
 FOLDER = Path(hopgraph.__file__).parent / "data" / "demo"

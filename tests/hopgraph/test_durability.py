@@ -209,7 +209,7 @@ with Lines(Path(sys.argv[1]), {"id"}).appending() as add:
     assert path.read_bytes().endswith(b"\n")
 
 
-@pytest.mark.parametrize("words", [["ask", QUESTION], ["resume", "t"], ["trace", "t"]])
+@pytest.mark.parametrize("words", [["ask", QUESTION], ["resume", "t"]])
 def test_a_folder_that_cannot_be_written_is_named(model, monkeypatch, words, tmp_path, capsys):
     model(play)
     # A folder below a file can't be made by anybody, root included.

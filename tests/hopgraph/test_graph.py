@@ -19,7 +19,8 @@ from typing_extensions import TypedDict
 
 from hopgraph import load
 from inference.errors import EndpointError, InputError
-from nodes.context import PrismContext, PruneContext
+from nodes.prism.context import PrismContext
+from nodes.prunerag.context import PruneContext
 from stores.checkpoints import open_checkpoints
 from tests.scripted import Raw, plausible
 

@@ -7,22 +7,22 @@ import sys
 
 import pytest
 
-from hopgraph.installation import ROOMS
+from hopgraph.installation import PACKAGES
 
 WHERE = "import hopgraph, {0}; print(hopgraph.__version__, {0}.__file__)"
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_hidden_package_is_said_plainly(tmp_path, room):
-    (tmp_path / room).mkdir()
-    (tmp_path / room / "__init__.py").write_text("")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_hidden_package_is_said_plainly(tmp_path, package):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text("")
     done = python(tmp_path, "import hopgraph")
     assert done.returncode == 1
-    assert f"'{room}' comes from {tmp_path / room}" in done.stderr
+    assert f"'{package}' comes from {tmp_path / package}" in done.stderr
     assert "Rename that folder" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["hopgraph", *ROOMS])
+@pytest.mark.parametrize("name", ["hopgraph", *PACKAGES])
 def test_a_folder_that_is_no_package_hides_nothing(tmp_path, name):
     (tmp_path / name).mkdir()
     (tmp_path / name / "selector.md").write_text("Mine.")

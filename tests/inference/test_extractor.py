@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import inference.extractor
-import inference.heads
+import inference.heads.npz
 from inference.errors import StoreError
 from inference.extractor import Extraction, answer_pieces, extract_answers
-from inference.heads import get_trunk, save_weights
+from inference.heads.npz import save_weights
+from inference.heads.trunk import get_trunk
 
 PAIRS = (
     "Who wrote the novel Emma?\nThe novel Emma was written by Jane Austen.",
@@ -118,7 +119,7 @@ def test_answer_pieces_are_those_of_the_answers_lines_numbered_by_pair():
 def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     save_weights(tmp_path / "extractor.npz", {"span": np.zeros((2, 2), np.float32)})
     get_trunk()
-    monkeypatch.setattr(inference.heads, "files", lambda _: tmp_path)
+    monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
     inference.extractor._head.cache_clear()
     with pytest.raises(StoreError, match=r"extractor\.npz: the weights lack likeness, span_bias") as caught:
         extract_answers([("Who?", "Who?\nShe.")])

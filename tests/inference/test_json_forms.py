@@ -13,7 +13,7 @@ from hopgraph.run import ask, make_context
 from inference.chat import Message, Schema
 from inference.endpoint import get_endpoint
 from inference.errors import EndpointError
-from nodes.model import open_endpoint
+from nodes.kit.model import open_endpoint
 from stores.checkpoints import open_checkpoints
 from tests.scripted import Completion, Raw, _instance
 from tests.small import INDEX, QUESTION, build_small

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inference.ledger import Call, cost_of, merge_calls
+from inference.ledger import Call, cost_of
 
 
 def call(key: str, **fields: Any) -> Call:
@@ -119,21 +119,3 @@ def test_seconds_count_calls_side_by_side_once_and_pauses_not_at_all():
 def test_touching_spans_are_added_and_the_sum_is_rounded_to_milliseconds():
     ledger = [call("a", started=1.0, seconds=1.0), search("b", started=2.0, seconds=0.12345)]
     assert cost_of(ledger)["seconds"] == 1.123
-
-
-def test_the_same_entries_twice_change_nothing():
-    first, second = call("a"), call("b")
-    once = merge_calls([], [first, second])
-    assert merge_calls(once, [second, first]) == once == [first, second]
-
-
-def test_a_later_entry_takes_the_place_of_an_earlier_one_and_keeps_its_order():
-    merged = merge_calls([call("a"), call("b")], [call("a", prompt_tokens=7), call("c")])
-    assert [entry["id"] for entry in merged] == ["a", "b", "c"]
-    assert merged[0]["prompt_tokens"] == 7
-
-
-def test_merging_leaves_its_arguments_alone():
-    old = [call("a")]
-    merge_calls(old, [call("b")])
-    assert len(old) == 1

@@ -16,7 +16,7 @@ from inference.errors import EndpointError, PromptTooLong
 from inference.settings import Settings, get_settings
 from inference.structured import field_logprobs, field_span, parse_output
 from inference.weights import smollm2_path
-from nodes.rendering import quoted
+from nodes.kit.rendering import quoted
 
 pytestmark = pytest.mark.slow
 

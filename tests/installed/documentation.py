@@ -14,7 +14,9 @@ PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 """In a newcomer's order: what the README has indexed is there for the other pages."""
 SECONDS = "seconds of "
 """Begins the name under which a block's seconds are recorded."""
-OF_A_CLONE = re.compile(r"^\s*make\b|(?<![\w./-])(benchmarks|docs|graphs|hopgraph|notebooks|tests)/", re.MULTILINE)
+OF_A_CLONE = re.compile(
+    r"^\s*make\b|(?<![\w./-])(benchmarks|docs|graphs|hopgraph|notebooks|tests|training)/", re.MULTILINE
+)
 """What a block holds that only works in a clone."""
 
 

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from hopgraph.installation import ROOMS
+from hopgraph.installation import PACKAGES
 from tests.installed.blocks import read_blocks
 from tests.installed.documentation import OF_A_CLONE, PAGES, read_page
 from tests.installed.places import ROOT
@@ -19,7 +19,7 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel_file):
     held = {name for name in zipfile.ZipFile(wheel_file).namelist() if ".dist-info/" not in name}
     ours = {
         path.relative_to(ROOT).as_posix()
-        for name in ("hopgraph", *ROOMS)
+        for name in ("hopgraph", *PACKAGES)
         for path in (ROOT / name).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
     }

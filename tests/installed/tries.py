@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from hopgraph.installation import ROOMS
+from hopgraph.installation import PACKAGES
 from tests.installed.places import Place
 
 DOCUMENT = '{"id": "film", "title": "The Silent Harbour", "text": "The Silent Harbour is a film by Ann Lee."}\n'
@@ -26,10 +26,10 @@ def try_out(place: Place, *before: str | Path, folder: Path | None = None, **var
 
 def check_names(place: Place, folder: Path) -> None:
     """Folders with our names are harmless, and a package with one of our names is said to be in the way."""
-    for name in ("hopgraph", *ROOMS):
+    for name in ("hopgraph", *PACKAGES):
         (folder / name).mkdir()
         (folder / name / "selector.md").write_text("Mine.")
-    program = f"import hopgraph, {', '.join(ROOMS)}; print(hopgraph.load('prism').name)"
+    program = f"import hopgraph, {', '.join(PACKAGES)}; print(hopgraph.load('prism').name)"
     assert place.python(program, folder=folder) == "prism\n"
     (folder / "prompts" / "__init__.py").touch()
     done = subprocess.run(

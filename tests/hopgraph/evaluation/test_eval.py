@@ -22,7 +22,7 @@ from hopgraph.run import make_context
 from inference.endpoint import Endpoint
 from inference.errors import InputError
 from inference.settings import get_settings
-from nodes.search import search_threads
+from nodes.kit.search import search_threads
 from prompts.loader import FOLDER
 from tests.hopgraph.evaluation.conftest import CONTEXTS, LINES, NODES, comparable, results, row
 from tests.scripted import Completion, Raw

@@ -12,7 +12,7 @@ from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.scoring import score
 from hopgraph.run import make_context
 from nodes.intake import store_given
-from nodes.steps import step
+from nodes.kit.steps import step
 from stores.given import get_given
 from tests.hopgraph.evaluation.conftest import LINES, results
 from tests.hopgraph.evaluation.test_metrics import result
@@ -36,7 +36,7 @@ def scores(asked: Question, *evidence: int):
     ids = store_given(PARAGRAPHS)
     passages = {passage.id: passage for passage in get_given(ids)}
     found = [ids[at] for at in evidence]
-    settled = step("root/merger", "aggregate", "merger", sentences=[(key, 0) for key in found])
+    settled = step("root/merger", "aggregate", node="merger", sentences=[(key, 0) for key in found])
     line = result(evidence=found, retrieved=found, trajectory=[settled])
     return score(line, as_known(asked, "contexts"), passages)
 

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from hopgraph.evaluation import metrics
+from hopgraph.evaluation.costs import retrieval_efficiency
 from hopgraph.evaluation.data import Question
-from hopgraph.evaluation.scoring import record_of, score, summarise
+from hopgraph.evaluation.scoring import record_of, score
 from hopgraph.evaluation.statistics import compare, estimate
+from hopgraph.evaluation.summary import summarise
 from inference.ledger import cost_of
-from nodes.steps import step
+from nodes.kit.steps import step
 from stores.passages import Passage
 
 
@@ -75,9 +77,9 @@ def test_overlap_of_sets():
 
 def test_retrieval_efficiency_is_that_of_prunerag_s_table_3():
     rows = [(60.7, 2.06), (47.4, 3.40), (23.2, 3.39)]
-    mean = sum(metrics.retrieval_efficiency(recall, searches) for recall, searches in rows) / 3
+    mean = sum(retrieval_efficiency(recall, searches) for recall, searches in rows) / 3
     assert mean == pytest.approx(16.7, abs=0.06)
-    assert metrics.retrieval_efficiency(0.5, 0) is None
+    assert retrieval_efficiency(0.5, 0) is None
 
 
 def result(**fields):
@@ -115,7 +117,7 @@ def test_gold_may_be_titles_alone():
 
 def test_sentences_of_a_cut_article_are_counted_in_the_article():
     question = Question("q", "Who?", ("Paris",), gold_titles=("Ann Lee",), gold_sentences=(("Ann Lee", 3),))
-    trajectory = [step("root/merger", "aggregate", "merger", sentences=[("lee#2", 1), ("lee#1", 1)])]
+    trajectory = [step("root/merger", "aggregate", node="merger", sentences=[("lee#2", 1), ("lee#1", 1)])]
     found = score(result(trajectory=trajectory), question, PASSAGES, starts={"lee#1": 0, "lee#2": 2})
     assert found["fact_recall"] == 1.0
     assert found["fact_precision"] == 0.5
@@ -123,7 +125,7 @@ def test_sentences_of_a_cut_article_are_counted_in_the_article():
 
 def test_facts_are_sentences():
     question = Question("q", "Who?", ("Paris",), gold_titles=("X",), gold_sentences=(("X", 0), ("Ann Lee", 2)))
-    trajectory = [step("root/merger", "aggregate", "merger", sentences=[("film", 0), ("film", 1), ("lee#1", 0)])]
+    trajectory = [step("root/merger", "aggregate", node="merger", sentences=[("film", 0), ("film", 1), ("lee#1", 0)])]
     found = score(result(trajectory=trajectory), question, PASSAGES)
     assert found["fact_precision"] == pytest.approx(1 / 3)
     assert found["fact_recall"] == 0.5
@@ -133,8 +135,8 @@ def test_facts_are_sentences():
 
 def test_sentences_that_were_thrown_away_are_no_evidence():
     question = Question("q", "Who?", ("Paris",), gold_titles=("X",), gold_sentences=(("X", 0),))
-    added = step("root/adder/1", "judge", "adder", sentences=[("film", 0)])
-    settled = step("root/merger", "aggregate", "merger")
+    added = step("root/adder/1", "judge", node="adder", sentences=[("film", 0)])
+    settled = step("root/merger", "aggregate", node="merger")
     cut_short = score(result(status="failed", trajectory=[added]), question, PASSAGES)
     for found in (score(result(trajectory=[added, settled]), question, PASSAGES), cut_short):
         assert (found["fact_precision"], found["fact_recall"], found["fact_f1"]) == (0, 0, 0)

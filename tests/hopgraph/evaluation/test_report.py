@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hopgraph.evaluation import report
+from hopgraph.views import questions as report
 from stores.build import build_index
 from stores.passages import Passage
 from tests.hopgraph.evaluation.conftest import LINES, row

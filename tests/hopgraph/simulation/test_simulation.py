@@ -10,10 +10,10 @@ import pytest
 
 from hopgraph.cli import run_app
 from hopgraph.evaluation.data import Question, SubQuestion
+from hopgraph.evaluation.gold import gold_passages
 from hopgraph.methods import METHODS
 from hopgraph.simulation.agents import ROLES
 from hopgraph.simulation.gold import cases_of
-from hopgraph.simulation.playing import gold_passages
 from tests.hopgraph.evaluation.conftest import comparable, results
 
 FILMS = [

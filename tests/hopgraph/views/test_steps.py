@@ -7,7 +7,7 @@ import pytest
 from hopgraph.methods import METHODS, load
 from hopgraph.run import ask, make_context
 from hopgraph.views.steps import nested
-from nodes.steps import step
+from nodes.kit.steps import step
 from stores.checkpoints import open_checkpoints
 from tests.replies import proper_text
 from tests.small import INDEX, QUESTION, build_small
@@ -26,14 +26,14 @@ def neighbours(rows):
 
 def test_branches_come_by_number_and_children_under_their_parents():
     made = ["root/again", "root/2", "root/2/a", "root/1", "root/10", "root/end"]
-    rows = nested([step(key, "answer", "n", parent=key.rpartition("/")[0]) for key in made])
+    rows = nested([step(key, "answer", node="n", parent=key.rpartition("/")[0]) for key in made])
     assert ids(rows) == ["root/again", "root/1", "root/2", "root/10", "root/end"]
     assert ids(rows[2].below) == ["root/2/a"]
 
 
 def test_numbers_of_different_roles_do_not_mix():
     made = ["root/retriever/2", "root/retriever/1", "root/selector/1", "root/adder/1", "root/selector/2", "root/merger"]
-    rows = nested([step(key, "judge", "n") for key in made])
+    rows = nested([step(key, "judge", node="n") for key in made])
     assert ids(rows) == ["root/retriever/1", "root/retriever/2", *made[2:]]
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from hopgraph import load
 from hopgraph.results import result_of
 from hopgraph.views.terminal import print_result, render_result
-from nodes.steps import step
+from nodes.kit.steps import step
 from tests.graphs.test_prunerag import CONTEXTS, LEFT, QUESTION, RIGHT, answer, play, split
 
 
@@ -49,7 +49,7 @@ async def test_prunerag_is_shown_as_a_tree_with_confidences_and_pruned_branches_
 
 
 def heading(status, sentences):
-    made = [step("root/merger", "aggregate", "merger", sentences=sentences)]
+    made = [step("root/merger", "aggregate", node="merger", sentences=sentences)]
     state = {"status": status, "answer": "Paris", "evidence": [{"id": "a"}, {"id": "b"}], "trajectory": made}
     out = io.StringIO()
     result = result_of(state, id="q", method="prism", question="?", thread="t")
@@ -73,15 +73,15 @@ def lines_of(trajectory, **state):
 
 
 def test_a_step_without_an_answer_says_so_and_leaves_no_empty_line():
-    revised = step("root/1", "answer", "reviser", searches=1)
-    lines = lines_of([step("root/generator", "answer", "generator"), revised])
+    revised = step("root/1", "answer", node="reviser", searches=1)
+    lines = lines_of([step("root/generator", "answer", node="generator"), revised])
     assert "├── generator  no answer" in lines
     assert "└── reviser  no answer" in lines
     assert not any(line.endswith(("├──", "└──")) for line in lines)
 
 
 def test_a_search_without_a_hit_says_so():
-    assert "nothing found" in lines_of([step("root/1", "retrieve", "retriever", searches=1)])[3]
+    assert "nothing found" in lines_of([step("root/1", "retrieve", node="retriever", searches=1)])[3]
 
 
 def test_the_evidence_is_blamed_only_where_something_was_found():

@@ -1,0 +1,168 @@
+"""What a question costs, and what a variant's results amount to as a whole: registered as the metrics are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from hopgraph.evaluation.registry import Registry
+from hopgraph.evaluation.statistics import Estimate
+from inference.ledger import Cost
+
+__all__ = ["COSTS", "TOTALS", "Price", "Totals", "retrieval_efficiency"]
+
+COSTS: Registry[Cost] = Registry()
+"""Costs of a question, from those that its result has."""
+
+
+class Price(TypedDict):
+    """What a million tokens cost, in any currency."""
+
+    prompt: float
+    completion: float
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All results of a variant."""
+
+    scores: Sequence[Mapping[str, float]]
+    """The metrics of each question."""
+    metrics: Mapping[str, Estimate]
+    costs: Mapping[str, Estimate]
+    price: Price | None
+
+    @property
+    def forgotten(self) -> tuple[float, float, int]:
+        """Wrong answers among the questions whose gold was all retrieved, the number of these, and of all questions."""
+        rows = [row for row in self.scores if "all_gold_retrieved" in row and "em" in row]
+        wrong = sum(row["all_gold_retrieved"] * (1 - row["em"]) for row in rows)
+        return wrong, sum(row["all_gold_retrieved"] for row in rows), len(rows)
+
+
+TOTALS: Registry[Totals] = Registry()
+"""Figures of a variant that are no mean over its questions."""
+
+
+def _count(name: str, meaning: str, **about: Any) -> None:
+    """Register a number that a result's cost has."""
+
+    def value(cost: Cost) -> float:
+        return float(cost[name])  # type: ignore[literal-required]
+
+    value.__doc__ = meaning
+    about = {"unit": name, "source": "inference/ledger.py", **about}
+    COSTS.register(name, of=lambda cost: (cost,), better="lower", **about)(value)
+
+
+_count("calls", "Replies of the model.", places={"cost": 1, "comparison": 8})
+_count(
+    "repairs",
+    "Calls that were made because the reply before could not be used.",
+    label="of these repairs",
+    unit="calls",
+    places={"cost": 2},
+    optional=True,
+)
+_count("cached_calls", "Further replies that came from the cache and cost nothing.", unit="calls")
+_count("prompt_tokens", "Tokens of the prompts.", unit="tokens")
+_count("completion_tokens", "Tokens of the replies.", unit="tokens")
+
+
+@COSTS.register(
+    "tokens",
+    of=lambda cost: (cost["prompt_tokens"], cost["completion_tokens"]),
+    unit="tokens",
+    better="lower",
+    source="CompactRAG, Sec. 4.2",
+    places={"cost": 4, "comparison": 7},
+)
+def _tokens(prompt: int, completion: int) -> float:
+    """Prompts and replies together."""
+    return float(prompt) + float(completion)
+
+
+_count("searches", "Queries that were searched for.", source="PruneRAG, Table 3", places={"cost": 3, "comparison": 9})
+_count(
+    "steps",
+    "Rounds of searches; those made side by side are one.",
+    unit="rounds",
+    source="HANRAG, Sec. 5",
+    places={"cost": 5},
+)
+_count("chain", "Longest sequence of model calls in which each had to wait for the one before.", unit="calls")
+_count(
+    "seconds",
+    "Time in which a call or a search of the question was under way, side by side counted once. Waiting for a place "
+    "among the calls, or for an endpoint that is away, is not in it. The index is opened and the encoder loaded before "
+    "the first question; CompactRAG's small models are loaded in its first.",
+    places={"cost": 6, "comparison": 10},
+)
+
+
+@TOTALS.register(
+    "efr",
+    of=lambda totals: totals.forgotten,
+    label="EFR",
+    better="lower",
+    source="PruneRAG, Sec. 4.1 and tables",
+    places={"passages": 4, "report": 1},
+)
+def _efr(wrong: float, complete: float, questions: int) -> float | None:
+    """Evidence forgetting rate: wrong answers among the questions whose gold passages were all found.
+
+    PruneRAG's tables have this denominator; its Eq. 6 says all questions, which is `efr_all`.
+    """
+    return wrong / complete if complete else None
+
+
+@TOTALS.register(
+    "efr_all",
+    of=lambda totals: totals.forgotten,
+    label="of all",
+    better="lower",
+    source="PruneRAG, Eq. 6",
+    places={"passages": 5, "report": 2},
+)
+def _efr_all(wrong: float, complete: float, questions: int) -> float | None:
+    """The same wrong answers as a share of all questions."""
+    return wrong / questions if questions else None
+
+
+def _recall_and_searches(totals: Totals) -> tuple[float, float] | None:
+    recall = totals.metrics.get("retrieved_recall")
+    return (recall["mean"], totals.costs["searches"]["mean"]) if recall else None
+
+
+@TOTALS.register(
+    "retrieval_efficiency",
+    of=_recall_and_searches,
+    label="per search",
+    source="PruneRAG, Table 3",
+    places={"passages": 3, "report": 3},
+)
+def retrieval_efficiency(recall: float, searches: float) -> float | None:
+    """Recall divided by searches: retrieval efficiency (RE).
+
+    RE = mean recall / mean number of searches of a question; None without a search. Of several datasets the table
+    gives the mean of their RE: 60.7/2.06, 47.4/3.40 and 23.2/3.39 make 16.7.
+    """
+    return recall / searches if searches else None
+
+
+@TOTALS.register(
+    "money",
+    of=lambda totals: (totals.costs, totals.price) if totals.price else None,
+    unit="any currency",
+    better="lower",
+    source="`--price`",
+    places={"answers": 8},
+    optional=True,
+)
+def _money(costs: Mapping[str, Estimate], price: Price) -> float:
+    """Mean cost of a question at `--price`."""
+    prompt, completion = costs["prompt_tokens"]["mean"], costs["completion_tokens"]["mean"]
+    return (prompt * price["prompt"] + completion * price["completion"]) / 1e6

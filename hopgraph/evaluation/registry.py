@@ -1,0 +1,96 @@
+"""The registry of metrics: name, unit, direction and source of each, and the tables that list it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+__all__ = ["Metric", "Registry", "Table"]
+
+Table = Literal["answers", "passages", "cost", "report", "comparison"]
+"""Tables of `hopgraph eval`; `report`: further columns of the page; `comparison`: the paired test of two variants."""
+Subject = TypeVar("Subject")
+Measure = TypeVar("Measure", bound=Callable[..., float | None])
+
+
+@dataclass(frozen=True)
+class Metric(Generic[Subject]):
+    """One metric."""
+
+    name: str
+    """Its key in JSON."""
+    measure: Callable[[Subject], float | None]
+    """Its value; None where it does not apply, such as without gold."""
+    meaning: str
+    """First paragraph of its function's docstring."""
+    label: str
+    """Its column in tables."""
+    unit: str
+    """A `share` is 0 to 1; tables show it in per cent."""
+    better: Literal["higher", "lower"]
+    source: str
+    """Paper and section of the definition."""
+    places: Mapping[Table, int] = field(default_factory=dict)
+    """The tables that list it, and the order of its column in each."""
+    optional: bool = False
+    """Whether the column is left out if no variant has a value; of a cost, if all are 0."""
+    searching: bool = False
+    """Whether it is meaningless for a variant that never searches."""
+    expected: Callable[[Any], bool] = lambda question: False
+    """Questions that count as 0 where a result has no value, in a variant of which any result has one."""
+    exported: Mapping[str, str] = field(default_factory=dict)
+    """Its name in the formats of other harnesses, by format."""
+
+    @property
+    def scale(self) -> float:
+        """What tables multiply a value by."""
+        return 100 if self.unit == "share" else 1
+
+
+class Registry(dict[str, Metric[Subject]]):
+    """Metrics of one kind of subject, by name, in the order of their registration, which JSON output keeps."""
+
+    def register(
+        self,
+        name: str,
+        *,
+        of: Callable[[Subject], tuple[Any, ...] | None],
+        label: str = "",
+        unit: str = "share",
+        better: Literal["higher", "lower"] = "higher",
+        source: str,
+        **fields: Any,
+    ) -> Callable[[Measure], Measure]:
+        """Register a function as a metric.
+
+        Args:
+            name: Its key in JSON.
+            of: The function's arguments, from the subject; None where the metric does not apply.
+            label: Its column in tables. Default: the name with spaces.
+            unit: Such as `share`, `tokens`, `seconds`.
+            better: Which values are better.
+            source: Paper and section of the definition.
+            fields: The optional fields of `Metric`.
+        """
+
+        def add(function: Measure) -> Measure:
+            def measure(subject: Subject) -> float | None:
+                arguments = of(subject)
+                return None if arguments is None else function(*arguments)
+
+            meaning = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+            label_ = label or name.replace("_", " ")
+            self[name] = Metric(name, measure, meaning, label_, unit, better, source, **fields)
+            return function
+
+        return add
+
+    def measure(self, subject: Subject) -> dict[str, float]:
+        """All metrics that apply to a subject."""
+        found = {name: metric.measure(subject) for name, metric in self.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def table(self, name: Table) -> list[Metric[Subject]]:
+        """The metrics that a table lists, in its order."""
+        return sorted((m for m in self.values() if name in m.places), key=lambda m: m.places[name])

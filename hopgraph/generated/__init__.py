@@ -1,0 +1,1 @@
+"""Files that repeat what the code says, written from it: `python -m hopgraph.generated`."""

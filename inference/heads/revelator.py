@@ -1,0 +1,169 @@
+"""HANRAG's Revelator as a small encoder: route, relevance and ending (Sec. 4.1, app. A) are classification.
+
+One set of upper layers reads a question, a question with a passage, or a question with the chain of sub-questions
+answered so far; each skill has a head of its own. Two heads get a second opinion: relevance how alike question and
+passage are to the encoder as it comes, ending how many hops the hop predictor expects.
+`training/README.md` says how they were trained, how well they do, and where they fail. Decomposing and
+refining write text and stay with a language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+
+from inference.embeddings import built_in_encoder
+from inference.heads.hops import predict_hops
+from inference.heads.npz import load_head
+from inference.heads.scores import gelu, readable, softmax
+from inference.heads.trunk import Array, UpperLayers, get_trunk
+
+__all__ = [
+    "ROUTES",
+    "SKILLS",
+    "Route",
+    "RoutePrediction",
+    "as_text",
+    "ending",
+    "expected_to_end",
+    "likeness",
+    "prepared",
+    "relevance",
+    "route",
+]
+
+Route = Literal["straightforward", "single_step", "compound", "complex"]
+ROUTES: tuple[Route, ...] = get_args(Route)
+"""Answered without retrieval; by one retrieval; by several at once; by one after the other."""
+SKILLS = {"router": len(ROUTES), "relevance": 1, "ending": 1}
+"""Heads, and how many scores each gives."""
+_LIKENESS = "relevance.likeness"
+"""What likeness weighs in relevance, beside the head's score."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePrediction:
+    """The predicted route of a question."""
+
+    route: Route
+    """The most probable one."""
+    probabilities: tuple[float, float, float, float]
+    """In the order of `ROUTES`; they add up to 1."""
+
+
+def route(questions: Sequence[str]) -> list[RoutePrediction]:
+    """Routes of questions, in the order given; a question's result does not depend on its neighbours. Thread-safe.
+
+    Raises:
+        StoreError: The encoder or the trained weights can't be read.
+    """
+    found = []
+    for question in questions:
+        one, two, three, four = softmax(_scores("router", prepared(readable(question, 5000)))).tolist()
+        probabilities = (one, two, three, four)
+        found.append(RoutePrediction(ROUTES[int(np.argmax(probabilities))], probabilities))
+    return found
+
+
+def relevance(question: str, passages: Sequence[str]) -> list[float]:
+    """Probability that each passage helps to answer a question, in the order given. Thread-safe.
+
+    Args:
+        question: The question or sub-question.
+        passages: Each as title, line break, text. What is beyond 512 word pieces is not read.
+
+    Raises:
+        StoreError: The encoder or the trained weights can't be read.
+    """
+    question, weight = readable(question, 1000), float(_head()[1][_LIKENESS][0])
+    found = []
+    for passage in (readable(passage, 20_000) for passage in passages):
+        score = float(_scores("relevance", prepared(question), passage)[0])
+        found.append(_probability(score + weight * likeness(question, passage)))
+    return found
+
+
+def ending(question: str, chain: Sequence[tuple[str, str]]) -> float:
+    """Probability that answered sub-questions suffice to answer a question; 0 for none. Thread-safe.
+
+    Args:
+        question: The question.
+        chain: Sub-questions and their answers, in the order they were asked.
+
+    Raises:
+        StoreError: The encoder or the trained weights can't be read.
+        InputError: spaCy's English model is not installed.
+    """
+    if not chain:
+        return 0.0
+    question = readable(question, 1000)
+    score = float(_scores("ending", prepared(question), readable(as_text(chain), 20_000))[0])
+    return _probability(score + expected_to_end(question, len(chain)))
+
+
+def likeness(question: str, passage: str) -> float:
+    """Cosine of a question and a passage in the encoder as it comes, -1 to 1.
+
+    Raises:
+        StoreError: The encoder can't be read.
+    """
+    # One by one: padded beside others, a text's vector can differ in its last digits.
+    asked, read = _vector(question), built_in_encoder().encode_passages([passage])[0]
+    return float(asked @ read)
+
+
+def expected_to_end(question: str, steps: int) -> float:
+    """Log-odds that a question needs no more than so many hops, -4.6 to 4.6 (a probability of .01 to .99).
+
+    Raises:
+        StoreError: The encoder or the trained weights can't be read.
+        InputError: spaCy's English model is not installed.
+    """
+    probability = min(max(sum(_hops(question)[:steps]), 0.01), 0.99)
+    return float(np.log(probability / (1 - probability)))
+
+
+def prepared(question: str) -> str:
+    """The question as the encoder reads it: its closing punctuation says more about a data set than about the task."""
+    return question.rstrip(" \t\r\n?.!")
+
+
+def as_text(chain: Sequence[tuple[str, str]]) -> str:
+    """A chain as the encoder reads it; of a long one the end, where the decision falls."""
+    return "\n".join(f"{question[:500]} {answer[:300]}" for question, answer in chain[-8:])
+
+
+def _probability(score: float) -> float:
+    return float(1 / (1 + np.exp(-score)))
+
+
+def _scores(skill: str, question: str, second: str | None = None) -> Array:
+    trunk, (upper, weights) = get_trunk(), _head()
+    states = upper.states(trunk.states(trunk.pieces(question, second).ids))
+    pooled = np.concatenate([states[0], states.mean(axis=0)])
+    hidden = gelu(pooled @ weights[f"{skill}.hidden"] + weights[f"{skill}.hidden_bias"])
+    scores: Array = hidden @ weights[f"{skill}.scores"] + weights[f"{skill}.scores_bias"]
+    return scores
+
+
+@lru_cache(maxsize=256)
+def _hops(question: str) -> tuple[float, float, float, float]:
+    return predict_hops([question])[0].probabilities
+
+
+@lru_cache(maxsize=256)
+def _vector(question: str) -> Array:
+    vector: Array = built_in_encoder().encode_queries([question])[0]
+    return vector
+
+
+@lru_cache(maxsize=1)
+def _head() -> tuple[UpperLayers, dict[str, Array]]:
+    """The trained upper layers, and a head of one hidden layer for each skill."""
+    parts = ("hidden", "hidden_bias", "scores", "scores_bias")
+    needed = [_LIKENESS, *(f"{skill}.{part}" for skill in SKILLS for part in parts)]
+    return load_head("revelator.npz", needed, hint="make train-revelator-encoder")

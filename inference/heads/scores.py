@@ -1,0 +1,55 @@
+"""Arithmetic that heads share: probabilities, spans, words of word pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.heads.trunk import Array
+
+__all__ = ["SPAN", "gelu", "readable", "softmax", "span_scores", "whole_words"]
+
+SPAN = ("span", "span_bias", "span_from", "span_to")
+"""Weights of a head that looks for a stretch of a text: where it starts, where it ends, which go together."""
+
+
+def softmax(scores: Array) -> NDArray[np.float64]:
+    """Probabilities over all values of an array."""
+    powers = np.exp((scores - scores.max()).astype(np.float64))
+    result: NDArray[np.float64] = powers / powers.sum()
+    return result
+
+
+def span_scores(states: Array, weights: Mapping[str, Array]) -> Array:
+    """A score for each stretch of a text: rows are the piece it starts with, columns the one it ends with.
+
+    Args:
+        states: One text's word pieces, shape (pieces, 384).
+        weights: Those that `SPAN` names.
+    """
+    starts, ends = (states @ weights["span"] + weights["span_bias"]).T
+    scores: Array = (states @ weights["span_from"]) @ (states @ weights["span_to"]).T
+    scores += starts[:, None] + ends
+    return scores
+
+
+def whole_words(words: Sequence[int | None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which word pieces start a word, and which end one, given which word each piece is of."""
+    changes = np.array([one != other for one, other in pairwise(words)], bool)
+    return np.concatenate([[True], changes]), np.concatenate([changes, [True]])
+
+
+def gelu(x: Array) -> Array:
+    """The tanh form of the activation: numpy has no error function."""
+    result: Array = (
+        np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * x * (1 + np.float32(0.044715) * x * x)))
+    )
+    return result
+
+
+def readable(text: str, longest: int) -> str:
+    """What of a text can be read: its first characters, and no half of a surrogate pair, which is no text."""
+    return text[:longest].encode("utf-8", "replace").decode("utf-8")

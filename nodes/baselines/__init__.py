@@ -1,0 +1,1 @@
+"""Nodes, state and settings of the baselines."""

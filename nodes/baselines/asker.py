@@ -1,0 +1,103 @@
+"""Asker: a follow-up question, or the final answer once no further one is needed (Self-Ask, Press et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, RootModel
+
+from inference.limits import LongText, QuestionText
+from nodes.baselines.context import SelfAskContext
+from nodes.baselines.state import SelfAskState
+from nodes.chain import chain_evidence, hop_id, next_hop, written
+from nodes.generator import Answer, read_answer
+from nodes.kit.model import Items, ask_model
+from nodes.kit.rendering import plain, quoted
+from nodes.kit.steps import logged
+
+__all__ = ["asker"]
+
+
+class FollowUp(BaseModel):
+    """Output of the asker: what has to be found out next."""
+
+    type: Literal["follow_up"]
+    question: QuestionText
+
+
+class Final(BaseModel):
+    """Output of the asker: no follow-up question is needed."""
+
+    type: Literal["final"]
+    answer: LongText
+
+
+class FollowUpOrFinal(RootModel[FollowUp | Final]):
+    """Output of the asker."""
+
+
+class OnlyFinal(FollowUpOrFinal):
+    """Output of the asker when it may ask no more."""
+
+    root: Final
+
+
+_FOLLOW_UP = '- {"type": "follow_up", "question": "..."} if something has to be found out first'
+_FINAL = '- {"type": "final", "answer": "..."} if the question can be answered now'
+_ONLY_FINAL = '- {"type": "final", "answer": "..."}: the question has to be answered now'
+
+
+async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[str, Any]:
+    """Ask the next follow-up question, or end the run with the answer.
+
+    After the last follow-up question that is allowed only the answer is. A first output that can't be read makes the
+    question itself the follow-up question, and the step says so; a later one, or where none is allowed, fails the run.
+    A later question without words ends it without an answer.
+    """
+    chain, at = state["chain"], hop_id(next_hop(state))
+    may_ask = len(chain) < runtime.context.max_follow_ups
+    asked = await ask_model(
+        runtime,
+        "self_ask/asker",
+        FollowUpOrFinal if may_ask else OnlyFinal,
+        {"question": quoted(state["question"]), "choices": f"{_FOLLOW_UP}\n{_FINAL}" if may_ask else _ONLY_FINAL},
+        at=f"{at}/asker",
+        items=Items("chain", written(chain)),
+        role="generator",
+    )
+    chosen = asked.value.root if asked.value else None
+    seed = plain(chosen.question) if isinstance(chosen, FollowUp) else ""
+    empty = "the follow-up question is empty" if isinstance(chosen, FollowUp) and not seed else ""
+    if (asked.problem or empty) and may_ask and not chain:
+        seed = state["question"]
+    if seed:
+        row = asked.step(
+            "decompose",
+            question=state["question"],
+            answer=seed,
+            verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
+            problem=empty,
+            instead="the question itself is asked",
+        )
+        return {"at": at, "seed": seed, **logged(row, asked)}
+    # A follow-up question without words is no question, but it was read: there is no answer to be had.
+    answer, status = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen)
+    evidence = chain_evidence(state)
+    row = asked.step(
+        "answer",
+        question=state["question"],
+        answer=answer,
+        verdict=status,
+        evidence=[ref["id"] for ref in evidence],
+        problem=empty,
+        instead="there is no answer",
+    )
+    return {
+        "seed": "",
+        "answer": answer,
+        "status": status,
+        "error": asked.error,
+        "evidence": evidence,
+        **logged(row, asked),
+    }

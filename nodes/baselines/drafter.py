@@ -1,0 +1,57 @@
+"""Drafter: reasoning and answer from what was found, which the next search goes out from (Iter-RetGen)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from nodes.baselines.context import IterRetGenContext
+from nodes.baselines.state import IterRetGenState
+from nodes.generator import ReasonedAnswer, passages_or_sentences, read_answer
+from nodes.kit.model import Items, ask_model
+from nodes.kit.rendering import plain, quoted
+from nodes.kit.steps import logged
+
+__all__ = ["drafter", "iteration_id"]
+
+
+def iteration_id(state: IterRetGenState) -> str:
+    """Id of the iteration that is being worked on."""
+    return f"root/{state['iteration'] + 1}"
+
+
+async def drafter(state: IterRetGenState, runtime: Runtime[IterRetGenContext]) -> dict[str, Any]:
+    """End an iteration with an answer; the last iteration's is the run's.
+
+    An output that can't be read leaves the draft and the answer of the iteration before as they are, and the step says
+    so; a run in which none could be read has failed.
+    """
+    at = iteration_id(state)
+    asked = await ask_model(
+        runtime,
+        "iter_retgen/draft",
+        ReasonedAnswer,
+        {"question": quoted(state["question"])},
+        at=f"{at}/drafter",
+        items=Items("evidence", await passages_or_sentences(state, runtime.context)),
+        role="generator",
+    )
+    answer, status = read_answer(asked.value)
+    update: dict[str, Any] = {"status": status, "error": asked.error}
+    instead = "there is no answer"
+    if asked.value:
+        update |= {"draft": plain(f"{asked.value.thought} {answer}"), "answer": answer}
+    elif state["iteration"] and not state["error"]:
+        answer, status = state["answer"], state["status"]
+        update, instead = {}, "the answer before it stands"
+    row = asked.step(
+        "answer",
+        parent=at,
+        question=state["question"],
+        answer=answer,
+        verdict=status,
+        evidence=[ref["id"] for ref in state["evidence"]],
+        instead=instead,
+    )
+    return {"iteration": state["iteration"] + 1, **update, **logged(row, asked)}

@@ -1,0 +1,1 @@
+"""CompactRAG's own nodes, state and settings, those of its reader among them."""

@@ -1,0 +1,85 @@
+"""CompactRAG's settings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from inference.settings import get_settings
+from nodes.kit.context import Context, prompt_field
+
+__all__ = ["CompactContext", "ReaderContext"]
+
+
+class CompactContext(Context):
+    """CompactRAG: decompose, resolve on small local models, synthesise."""
+
+    method = "compactrag"
+    knowledge_base = True
+    paper_retriever = "dense"
+
+    top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Pairs a sub-question retrieves.")
+    retriever: Literal["dense", "paper"] = Field(
+        default="dense", title="Retriever", description="Pairs are found by meaning alone, as in the paper."
+    )
+    max_subquestions: int = Field(
+        default=8, ge=1, le=16, title="Sub-questions", description="Sub-questions of a decomposition at most."
+    )
+    ablate: list[Literal["rewriter", "extractor"]] = Field(
+        default=[],
+        title="Ablations",
+        description=(
+            "`rewriter`: extracted answers are appended to the sub-questions that need them. `extractor`: neither "
+            "extractor nor rewriter; sub-questions are searched for as they were decomposed (Table 3)."
+        ),
+    )
+
+    def check(self) -> None:
+        """The knowledge base has to be there, and checkpoints that take the places of ours.
+
+        Raises:
+            StoreError: The index has no knowledge base, or one of another state of it.
+        """
+        from inference.heads.exported import check_checkpoint
+        from nodes.compactrag.pairs import pairs_ref
+        from nodes.kit.passages import index_ref
+
+        pairs_ref(index_ref(self.index))
+        settings = get_settings()
+        check_checkpoint("HOPGRAPH_EXTRACTOR", settings.extractor)
+        check_checkpoint("HOPGRAPH_REWRITER", settings.rewriter)
+
+    prompt_decomposer: str | None = prompt_field("compactrag/decomposer", "decomposer")
+    prompt_synthesizer: str | None = prompt_field("compactrag/synthesizer", "generator")
+
+
+class ReaderContext(Context):
+    """CompactRAG's reader: a passage into atomic question-answer pairs."""
+
+    method = "compactrag_reader"
+
+    max_tokens: int = Field(
+        default=2048, ge=16, le=32768, title="Max tokens", description="Longest completion of one call, in tokens."
+    )
+    max_pairs: int = Field(
+        default=24, ge=1, le=100, title="Pairs", description="Pairs, and atomic facts, of one call at most."
+    )
+    atomic_facts: bool = Field(
+        default=True,
+        title="Atomic facts",
+        description="Have the facts written out before the pairs, as in the paper; without them half the tokens.",
+    )
+    verbatim: Literal["drop", "flag"] = Field(
+        default="drop",
+        title="Not verbatim",
+        description="What becomes of a pair whose answer does not stand in the passage word for word.",
+    )
+    coverage_repair: bool = Field(
+        default=False,
+        title="Coverage repair",
+        description="One more call for the entities that no pair mentions; its tokens are reported apart.",
+    )
+    prompt_reader: str | None = prompt_field("compactrag_reader/reader", "pair_writer")
+    prompt_reader_pairs: str | None = prompt_field("compactrag_reader/reader_pairs", "pair_writer")
+    prompt_coverage: str | None = prompt_field("compactrag_reader/coverage", "coverage_repairer")

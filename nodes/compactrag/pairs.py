@@ -1,0 +1,62 @@
+"""Question-answer pairs as nodes see them: ids in the state, text from the knowledge base when it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from inference.errors import StoreError
+from nodes.compactrag.state import CompactState, PairRef, PairsRef
+from nodes.kit.passages import open_run_index, shortened
+from nodes.kit.state import IndexRef
+from stores.pairs import Pair, open_pairs
+
+if TYPE_CHECKING:
+    from stores.pairs import Pairs
+
+__all__ = ["fetch_pairs", "open_run_pairs", "pair_reference", "pairs_ref"]
+
+
+def pairs_ref(index: IndexRef) -> PairsRef:
+    """Open the knowledge base of an index and say which one it is.
+
+    Raises:
+        StoreError: There is none, or it belongs to another state of the index.
+    """
+    from stores.index import open_index
+
+    opened = open_index(index["name"])
+    base = open_pairs(opened)
+    return PairsRef(id=base.id, read=base.read, passages=len(opened), pairs=len(base))
+
+
+def open_run_pairs(state: CompactState) -> Pairs:
+    """The knowledge base that the run started on; it may have grown since.
+
+    Raises:
+        StoreError: It is gone, was started anew, or belongs to another state of the index.
+    """
+    base = open_pairs(open_run_index(state))
+    if base.id != state["knowledge"]["id"]:
+        raise StoreError(
+            "the knowledge base was read anew since this run started: going on would mix pairs of two bases",
+            hint="ask the question again",
+        )
+    return base
+
+
+def pair_reference(pair: Pair, score: float) -> PairRef:
+    """A pair as the state names it."""
+    preview = shortened(f"{pair.question} {pair.answer}")
+    return PairRef(id=pair.id, passage=pair.passage, preview=preview, score=round(score, 4))
+
+
+async def fetch_pairs(state: CompactState, ids: Iterable[str]) -> dict[str, Pair]:
+    """Pairs of the run's knowledge base, by id."""
+    wanted = list(dict.fromkeys(ids))
+
+    def get() -> dict[str, Pair]:
+        return {pair.id: pair for pair in open_run_pairs(state).get(wanted)} if wanted else {}
+
+    return await asyncio.to_thread(get)

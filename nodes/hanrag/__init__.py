@@ -1,0 +1,1 @@
+"""HANRAG's own nodes, state and settings."""

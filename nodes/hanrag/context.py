@@ -1,0 +1,111 @@
+"""HANRAG's settings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from inference.heads.revelator import Route
+from nodes.kit.context import Context, prompt_field, review_field
+
+__all__ = ["HanContext"]
+
+
+class HanContext(Context):
+    """HANRAG: a Revelator that routes, decomposes, refines, and keeps noise away."""
+
+    method = "hanrag"
+    paper_retriever = "sparse"
+    without_logprobs = "take verdicts by their text (`verdicts=text`) or by the encoder (`revelator=encoder`)"
+
+    route: Route | None = Field(
+        default=None, title="Route", description="Instead of the router's: every question takes this path (App. C)."
+    )
+    revelator: Literal["model", "encoder"] = Field(
+        default="model",
+        title="Revelator",
+        description=(
+            "Who routes and judges relevance and ending: the model, or a small trained encoder that costs no call. "
+            "Decomposing and refining are the model's."
+        ),
+    )
+    router: Literal["model", "encoder", "oracle"] | None = Field(
+        default=None,
+        title="Router",
+        description=(
+            "The same for routing alone. Empty: as the Revelator. `oracle`: it comes with each question (App. C)."
+        ),
+    )
+    relevance: Literal["model", "encoder"] | None = Field(
+        default=None, title="Relevance", description="The same for relevance alone. Empty: as the Revelator."
+    )
+    ending: Literal["model", "encoder"] | None = Field(
+        default=None, title="Ending", description="The same for the ending alone. Empty: as the Revelator."
+    )
+    verdicts: Literal["probability", "text"] = Field(
+        default="probability",
+        title="Verdicts",
+        description="Relevance and ending by the probability of `true`, or, for servers that do not tell it, by text.",
+    )
+    relevance_threshold: float = Field(
+        default=0.5,
+        ge=0.0,
+        le=1.0,
+        title="Relevance threshold",
+        description="A passage is kept when its probability of being relevant is at least this.",
+    )
+    ending_threshold: float = Field(
+        default=0.5,
+        ge=0.0,
+        le=1.0,
+        title="Ending threshold",
+        description="Retrieval ends when the probability that the chain is enough is at least this.",
+    )
+    max_steps: int = Field(
+        default=5, ge=1, le=20, title="Steps", description="Seed questions of a complex question at most."
+    )
+    review: Literal["none", "human"] = review_field("every verdict about the ending")
+    ablate: list[Literal["relevance", "ending", "refiner"]] = Field(
+        default=[],
+        title="Ablations",
+        description=(
+            "`relevance`: all passages are kept. `ending`: all steps are taken. `refiner`: the question itself is "
+            "asked in every step (App. E)."
+        ),
+    )
+
+    def threshold_of(self, node: str) -> float | None:
+        """Relevance and ending each have their own."""
+        thresholds = {
+            "relevance_discriminator": self.relevance_threshold,
+            "ending_discriminator": self.ending_threshold,
+        }
+        return thresholds.get(node)
+
+    @property
+    def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
+        """The oracle router is shown the route."""
+        return "route" if self.router == "oracle" else ""
+
+    def by_encoder(self, skill: Literal["router", "relevance", "ending"]) -> bool:
+        """Whether the encoder has this skill of the Revelator."""
+        chosen: str | None = {"router": self.router, "relevance": self.relevance, "ending": self.ending}[skill]
+        return (chosen or self.revelator) == "encoder"
+
+    def check(self) -> None:
+        """An encoder that is asked for has to be there."""
+        if self.by_encoder("router") or self.by_encoder("relevance") or self.by_encoder("ending"):
+            from inference.heads.revelator import route
+
+            route(["?"])
+
+    prompt_router: str | None = prompt_field("hanrag/router", "router")
+    prompt_straightforward: str | None = prompt_field("hanrag/straightforward", "generator")
+    prompt_decomposer: str | None = prompt_field("hanrag/decomposer", "decomposer")
+    prompt_refiner: str | None = prompt_field("hanrag/refiner", "refiner")
+    prompt_relevance: str | None = prompt_field("hanrag/relevance", "relevance_discriminator")
+    prompt_answer: str | None = prompt_field("hanrag/answer", "generator")
+    prompt_ending: str | None = prompt_field("hanrag/ending", "ending_discriminator")
+    prompt_aggregator: str | None = prompt_field("hanrag/aggregator", "aggregator")
+    prompt_synthesizer: str | None = prompt_field("hanrag/synthesizer", "synthesizer")

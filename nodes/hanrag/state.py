@@ -1,0 +1,62 @@
+"""HANRAG's state."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from langgraph.channels import EphemeralValue
+from typing_extensions import TypedDict
+
+from inference.heads.revelator import Route
+from inference.ledger import Call
+from nodes.chain import Hop, Relevance
+from nodes.kit.state import IndexRef, PassageRef, QuestionInput, State, Step, merge_by_id
+
+__all__ = ["AnragInput", "AnragOutput", "AnragState", "HanInput", "HanState"]
+
+
+class AnragInput(TypedDict):
+    """What ANRAG is sent: one question to answer in one retrieval."""
+
+    at: str
+    """Id of the hop, `root/1`."""
+    seed: str
+    """The question."""
+    given: list[str]
+    index: IndexRef | None
+    settings: dict[str, Any]
+
+
+class AnragOutput(TypedDict):
+    """What ANRAG gives back."""
+
+    chain: Annotated[list[Hop], merge_by_id]
+    trajectory: Annotated[list[Step], merge_by_id]
+    ledger: Annotated[list[Call], merge_by_id]
+
+
+class AnragState(AnragInput, AnragOutput, total=False):
+    """ANRAG, noise-resistant retrieval in one step: a subgraph of HANRAG."""
+
+    candidates: list[PassageRef]
+    judged: Annotated[list[Relevance], merge_by_id]
+
+
+class HanInput(QuestionInput):
+    """What HANRAG is invoked with."""
+
+    gold_route: NotRequired[Route]
+    """The path to take, for the oracle router."""
+
+
+class HanState(State, total=False):
+    """HANRAG: the route, and the chain of questions that ANRAG answered."""
+
+    gold_route: Annotated[Route, EphemeralValue]
+    route: Route | None
+    """The path taken; None until the router has spoken."""
+    subquestions: list[str]
+    """Of a compound question."""
+    seed: str
+    """Of a complex question: what is to be answered next."""
+    chain: Annotated[list[Hop], merge_by_id]

@@ -1,0 +1,1 @@
+"""What every node uses: asking the model, searching, passages, prompts' text, and the bases of state and context."""

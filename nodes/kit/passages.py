@@ -1,0 +1,131 @@
+"""Passages as nodes see them: ids in the state, text from the store when it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from inference.errors import InputError, StoreError
+from nodes.kit.rendering import plain
+from nodes.kit.state import IndexRef, PassageRef
+from stores.given import PREFIX, get_given
+from stores.passages import Passage
+
+if TYPE_CHECKING:
+    from stores.index import Index
+
+__all__ = ["fetch", "find", "index_ref", "interleave", "open_run_index", "reference", "sentence_starts", "shortened"]
+
+PREVIEW = 120
+
+
+def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
+    """A passage as the state names it."""
+    title, preview = plain(passage.title), shortened(passage.text)
+    return PassageRef(id=passage.id, title=title, preview=preview, score=round(score, 4), found_by=found_by)
+
+
+def shortened(text: str) -> str:
+    """So much of a text as a person needs to see what it is."""
+    text = plain(text)
+    return text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
+
+
+def interleave(rankings: Iterable[Sequence[PassageRef]]) -> list[PassageRef]:
+    """Several rankings merged rank by rank: every first one, then every second one, and so on.
+
+    A passage in several of them keeps its best place and its best score.
+    """
+    best: dict[str, PassageRef] = {}
+    for ref in (ref for rank in zip_longest(*rankings) for ref in rank if ref is not None):
+        if ref["id"] not in best or ref["score"] > best[ref["id"]]["score"]:
+            best[ref["id"]] = ref  # in a dict a key keeps its place
+    return list(best.values())
+
+
+def index_ref(name: str | None) -> IndexRef:
+    """Open the index `name` and say which one it is.
+
+    Raises:
+        InputError: No index is named.
+        StoreError: There is none of that name, or it can't be used.
+    """
+    from stores.index import list_indexes, open_index
+    from stores.manifest import index_command
+
+    if not name:
+        known = list_indexes()
+        there = (
+            f"indexes: {', '.join(known)}" if known else f"there is no index yet; make one, such as `{index_command()}`"
+        )
+        raise InputError("index: none is named", hint=f"pass --index NAME (Python: context={{'index': NAME}}); {there}")
+
+    return IndexRef(name=name, hash=open_index(name).hash)
+
+
+def open_run_index(state: Any) -> Index:
+    """The index the run started on.
+
+    Args:
+        state: Of a graph or of a task; it has `index`.
+
+    Raises:
+        StoreError: It is gone, or is not the one the run started on.
+    """
+    from stores.index import open_index
+
+    started: IndexRef | None = state["index"]
+    if started is None:
+        raise StoreError("this run has no index")
+    index = open_index(started["name"])
+    if index.hash != started["hash"]:
+        raise StoreError(
+            f"index {started['name']} has changed since this run started (it was {started['hash'][:12]}, "
+            f"it is {index.hash[:12]}): going on would mix evidence of two indexes",
+            hint="ask the question again, or restore the index as it was",
+        )
+    return index
+
+
+async def fetch(state: Any, ids: Iterable[str]) -> list[Passage]:
+    """Passages by id, in order: those given with the question, and those of the run's index."""
+
+    def get() -> list[Passage]:
+        wanted = list(dict.fromkeys(ids))
+        given = [key for key in wanted if key.startswith(PREFIX)]
+        indexed = [key for key in wanted if not key.startswith(PREFIX)]
+        found = {passage.id: passage for passage in (get_given(given) if given else [])}
+        if indexed:
+            found |= {passage.id: passage for passage in open_run_index(state).get(indexed)}
+        return [found[key] for key in wanted]
+
+    return await asyncio.to_thread(get)
+
+
+def sentence_starts(index: str, ids: Iterable[str]) -> dict[str, int]:
+    """Where passages' sentences begin in the articles they were cut from; see `Index.starts`."""
+    from stores.index import open_index
+
+    try:
+        return open_index(index).starts([key for key in dict.fromkeys(ids) if not key.startswith(PREFIX)])
+    except StoreError:
+        return {}
+
+
+def find(index: str | None, ids: Iterable[str]) -> dict[str, Passage]:
+    """Passages by id, for showing them: those that can't be had any more are left out."""
+    from stores.index import open_index
+
+    wanted = set(ids)
+    given = [key for key in wanted if key.startswith(PREFIX)]
+    indexed = [key for key in wanted if not key.startswith(PREFIX)]
+    found: list[Passage] = []
+    with suppress(StoreError):
+        found += get_given(given) if given else []
+    with suppress(StoreError):
+        opened = open_index(index) if index and indexed else None
+        found += opened.get([key for key in indexed if key in opened]) if opened else []
+    return {passage.id: passage for passage in found}

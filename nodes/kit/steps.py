@@ -1,0 +1,102 @@
+"""What nodes leave in the run's record: steps of the trajectory, and the calls they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from inference.ledger import Call
+from nodes.kit.place import node_name
+from nodes.kit.state import RunError, SentenceRef, Step, StepKind
+
+__all__ = ["HasCalls", "Work", "logged", "step"]
+
+
+def step(
+    id: str,
+    kind: StepKind,
+    *,
+    node: str = "",
+    parent: str = "root",
+    question: str = "",
+    answer: str = "",
+    verdict: str = "",
+    score: float | None = None,
+    evidence: Sequence[str] = (),
+    sentences: Sequence[SentenceRef] = (),
+    calls: int = 0,
+    searches: int = 0,
+    truncated: int = 0,
+    fallback: str = "",
+) -> Step:
+    """A step, by default of the running node; what is not given is empty."""
+    return Step(
+        id=id,
+        parent=parent,
+        kind=kind,
+        node=node or node_name(),
+        question=question,
+        answer=answer,
+        verdict=verdict,
+        score=score,
+        evidence=list(evidence),
+        sentences=list(sentences),
+        calls=calls,
+        searches=searches,
+        truncated=truncated,
+        fallback=fallback,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a node had done for one step, and what went wrong with it: the part of a step that all nodes share."""
+
+    at: str
+    """Id of the step."""
+    node: str
+    calls: list[Call] = field(default_factory=list)
+    truncated: int = 0
+    """Items that were left out because the prompt did not fit the model's context."""
+    problem: str = ""
+    """Why the output could not be used, in words; "" when it could."""
+    cut: str = ""
+    """Which texts of the output were cut because they were too long; else ""."""
+
+    def step(self, kind: StepKind, *, instead: str = "", problem: str = "", **fields: Any) -> Step:
+        """The step that this work was for.
+
+        Args:
+            kind: Its kind.
+            instead: What was done instead where there is a problem.
+            problem: What the node found wrong with output that could be read.
+            fields: Further fields of the step: see `step`.
+        """
+        why = self.problem or problem
+        own: dict[str, Any] = {
+            "node": self.node,
+            "calls": len(self.calls),
+            "truncated": self.truncated,
+            "fallback": "; ".join(filter(None, [why, instead])) if why else self.cut,
+        }
+        return step(self.at, kind, **(own | fields))
+
+    @property
+    def error(self) -> RunError | None:
+        """Why the run fails where it can't go on without this output; None when it could be used."""
+        return RunError(kind="model_output", message=self.problem, node=self.node) if self.problem else None
+
+
+class HasCalls(Protocol):
+    """Whatever says which calls it cost."""
+
+    @property
+    def calls(self) -> list[Call]:
+        """Entries for the ledger."""
+
+
+def logged(steps: Step | Sequence[Step], *work: HasCalls) -> dict[str, Any]:
+    """The part of a node's update that records what it did: its steps, and the calls of all its work."""
+    rows = list(steps) if isinstance(steps, list | tuple) else [steps]
+    return {"trajectory": rows, "ledger": [call for done in work for call in done.calls]}

@@ -1,0 +1,1 @@
+"""PAR-RAG's own nodes, state and settings."""

@@ -1,0 +1,98 @@
+"""PAR-RAG's settings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from inference.errors import InputError
+from inference.settings import get_settings
+from nodes.kit.context import Context, prompt_field, review_field
+
+__all__ = ["ParContext"]
+
+
+class ParContext(Context):
+    """PAR-RAG: plan, act and review."""
+
+    method = "parrag"
+    paper: ClassVar[dict[str, Any]] = {"revision": "replace"}
+    paper_retriever = "dense"
+
+    top_k: int = Field(default=10, ge=1, le=100, title="Top k", description="Passages a search returns.")
+    retriever: Literal["hybrid", "dense", "sparse", "paper"] = Field(
+        default="dense",
+        title="Retriever",
+        description="Half of the store that a step searches first; re-retrieval after a rejection is always sparse.",
+    )
+    threshold: float = Field(
+        default=0.65,
+        ge=0.0,
+        le=1.0,
+        title="Confidence threshold",
+        description="A step's answer is accepted when its confidence C is at least this (C_t).",
+    )
+    gamma: float = Field(
+        default=1.5,
+        gt=0.0,
+        le=10.0,
+        title="Gamma",
+        description="Steepness of the weight of accuracy over the hop count.",
+    )
+    h0: float = Field(
+        default=3.5,
+        gt=0.0,
+        le=10.0,
+        title="h0",
+        description="Hop count at which accuracy and credibility weigh the same.",
+    )
+    hop_count: int | None = Field(
+        default=None, ge=1, le=4, title="Hop count", description="Instead of the predicted one (Table 4)."
+    )
+    exemplars: Literal["complexity", "similarity", "none"] = Field(
+        default="complexity",
+        title="Exemplars",
+        description="How the plan's exemplar is chosen: by hop count, then similarity; by similarity; none (Fig. 4).",
+    )
+    exemplar_count: int = Field(
+        default=1, ge=1, le=5, title="Exemplar count", description="Exemplars that the plan is written after."
+    )
+    max_steps: int = Field(default=6, ge=1, le=12, title="Plan length", description="Steps of a plan at most.")
+    attribution: Literal["model", "attrscore"] = Field(
+        default="model",
+        title="Attribution",
+        description=(
+            "Who says whether an answer's passages bear it out: the model, or a scorer such as AttrScore at "
+            "HOPGRAPH_ATTRIBUTION_URL."
+        ),
+    )
+    revision: Literal["better", "replace"] = Field(
+        default="better",
+        title="Revision",
+        description="`better` reviews the second answer too and keeps the better one; `replace` is Algorithm 1.",
+    )
+    review: Literal["none", "human"] = review_field("every answer that was reviewed")
+    ablate: list[Literal["plan", "review"]] = Field(
+        default=[],
+        title="Ablations",
+        description="`plan`: the question is the only step. `review`: every answer is accepted.",
+    )
+    prompt_planner: str | None = prompt_field("parrag/planner", "planner")
+    prompt_actor: str | None = prompt_field("parrag/actor", "actor", "reviser")
+    prompt_actor_trajectory: str | None = prompt_field("parrag/actor_trajectory", "actor")
+    prompt_accuracy: str | None = prompt_field("parrag/accuracy", "accuracy_judge")
+    prompt_attribution: str | None = prompt_field("parrag/attribution", "attribution_judge")
+    prompt_attrscore: str | None = prompt_field("parrag/attrscore", "attribution_judge")
+    prompt_refiner: str | None = prompt_field("parrag/refiner", "refiner")
+    prompt_answer: str | None = prompt_field("parrag/answer", "generator")
+
+    def check(self) -> None:
+        """A scorer that is asked for has to be named."""
+        settings = get_settings()
+        if self.attribution == "attrscore" and not (settings.attribution_url or settings.attribution_model):
+            raise InputError(
+                "attribution: `attrscore` needs a scorer, and neither HOPGRAPH_ATTRIBUTION_URL nor "
+                "HOPGRAPH_ATTRIBUTION_MODEL names one",
+                hint="serve AttrScore or its like at an OpenAI-compatible endpoint; `attribution=model` does without",
+            )

@@ -1,0 +1,73 @@
+"""PAR-RAG's state."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from nodes.kit.state import PassageRef, State
+
+__all__ = ["Attempt", "Judgement", "ParState", "PlanStep"]
+
+
+class Attempt(TypedDict):
+    """One answer to a step of PAR-RAG's plan, and what the review made of it (Sec. 3.4)."""
+
+    documents: list[PassageRef]
+    answer: str
+    cited: list[str]
+    """Ids of the passages it cites: its evidence."""
+    uncited: bool
+    """It cites none of them: all that were retrieved stand in as its evidence."""
+    accuracy: float | None
+    """A (Eq. 7), judged by the model, 0..1."""
+    attribution: str
+    """`contradictory`, `extrapolatory` or `attributable`; "" when it was not reviewed."""
+    credibility: float | None
+    """F (Eq. 8): 0, .5 or 1."""
+    confidence: float | None
+    """C (Eq. 10)."""
+    decided: NotRequired[str]
+    """What a person decided, `accept` or `reject`, whatever the confidence; not there when nobody was asked."""
+
+
+class Judgement(TypedDict):
+    """What one of the two judges said of the latest answer."""
+
+    value: float
+    label: str
+    problem: str
+    """Why its output could not be used; the value is then the cautious one."""
+    truncated: int
+    """Passages that were left out of its prompt."""
+
+
+class PlanStep(TypedDict):
+    """A step of PAR-RAG's plan, and what came of it."""
+
+    thought: str
+    question: str
+    action: Literal["Retrieve", "Answer"]
+    asked: str
+    """The question as it was refined with the answers before it."""
+    attempts: list[Attempt]
+    """The first answer, and the one after re-retrieval if there was one."""
+    chosen: int
+    """Which of them counts."""
+
+
+class ParState(State, total=False):
+    """PAR-RAG: a plan, and its steps with their reviews."""
+
+    hops: int
+    """Predicted hop count, 1..4 (Eq. 6)."""
+    alpha: float
+    """Weight of accuracy against credibility (Eq. 9)."""
+    exemplars: list[str]
+    """Ids of the exemplars that the plan was written after."""
+    plan: list[PlanStep]
+    current: int
+    """The step that is being worked on, from 0."""
+    accuracy: Judgement
+    attribution: Judgement

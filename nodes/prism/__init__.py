@@ -1,0 +1,1 @@
+"""PRISM's own nodes, state and settings."""

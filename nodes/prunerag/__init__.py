@@ -1,0 +1,1 @@
+"""PruneRAG's own nodes, state and settings."""

@@ -1,0 +1,55 @@
+"""PruneRAG's settings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from nodes.kit.context import Context, prompt_field, review_field
+
+__all__ = ["PruneContext"]
+
+
+class PruneContext(Context):
+    """PruneRAG: a confidence-guided decomposition tree."""
+
+    method = "prunerag"
+    paper: ClassVar[dict[str, Any]] = {"max_tokens": 4096}
+    paper_retriever = "dense"
+
+    threshold: float = Field(
+        default=0.95,
+        ge=0.0,
+        le=1.0,
+        title="Confidence threshold",
+        description="An answer is accepted when its confidence is at least this (tau_A).",
+    )
+    max_depth: int = Field(
+        default=3, ge=1, le=6, title="Depth", description="Deepest level of the tree; the root is level 1."
+    )
+    branching: int = Field(
+        default=2, ge=2, le=4, title="Branching", description="Sub-queries, or entities at most, of a node."
+    )
+    max_searches: int = Field(
+        default=7, ge=1, le=100, title="Search budget", description="Searches a question may cost."
+    )
+    backtrace: Literal["bottom_up", "single_call"] = Field(
+        default="bottom_up",
+        title="Backtracing",
+        description="`bottom_up` is the paper's; `single_call` answers once from the whole tree, as released.",
+    )
+    review: Literal["none", "human"] = review_field("every answer that the confidence gate has judged")
+    ablate: list[Literal["confidence", "answer", "entity", "adaptive"]] = Field(
+        default=[],
+        title="Ablations",
+        description=(
+            "`confidence`: every answer is accepted. `answer`: no node answers. `entity`: no entity nodes. "
+            "`adaptive`: always split, down to the last level (Table 2)."
+        ),
+    )
+    prompt_decomposer: str | None = prompt_field("prunerag/decomposer", "decomposer", "decomposer_again")
+    prompt_extractor: str | None = prompt_field("prunerag/extractor", "extractor")
+    prompt_summarizer: str | None = prompt_field("prunerag/summarizer", "summarizer")
+    prompt_aggregator: str | None = prompt_field("prunerag/aggregator", "aggregator")
+    prompt_single_call: str | None = prompt_field("prunerag/single_call", "aggregator")

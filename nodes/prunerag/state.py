@@ -1,0 +1,64 @@
+"""PruneRAG's state."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from nodes.kit.state import IndexRef, PassageRef, State, merge_by_id
+
+__all__ = ["Branch", "PruneState", "TreeNode"]
+
+
+class TreeNode(TypedDict):
+    """A node of PruneRAG's query decomposition tree (Sec. 3.1)."""
+
+    id: str
+    """A path: `root`, `root/0`, `root/0/1`."""
+    parent: str
+    depth: int
+    """The root is at depth 1."""
+    kind: Literal["query", "entity"]
+    query: str
+    """Of an entity node: the query its entities come from."""
+    entities: list[str]
+    searches: int
+    """Searches that were reserved for it."""
+    documents: list[PassageRef]
+    answer: str
+    confidence: float | None
+    """exp of the mean log-probability of the answer's tokens (Eq. 4); None without an answer."""
+    verdict: Literal["open", "accepted", "rejected", "split", "abstracted", "evidence"]
+    """`open`: not looked at yet. `rejected`: answered, below the threshold. `split`: has sub-queries. `abstracted`: has
+    an entity node. `evidence`: its documents go up, an answer does not."""
+    decided: NotRequired[str]
+    """What a person decided about its answer, `accept` or `reject`; not there when nobody was asked."""
+    pruned: str
+    """Why this branch goes no further; "" when it does, or when it was answered."""
+    branches: list[str]
+    """Sub-queries or entities that the model proposed."""
+    result: str | None
+    """What goes up in backtracing (Sec. 3.3); None until then."""
+
+
+class PruneState(State, total=False):
+    """PruneRAG: the query decomposition tree."""
+
+    tree: Annotated[list[TreeNode], merge_by_id]
+    frontier: list[str]
+    """Ids of the nodes of the level that is being worked on."""
+
+
+class Branch(TypedDict, total=False):
+    """What a task of one tree node is sent: the node, and what it has to know of its surroundings."""
+
+    index: IndexRef | None
+    given: list[str]
+    question: str
+    node: TreeNode
+    parent_query: str
+    barred: bool
+    """Answering is barred: the node's answer was rejected."""
+    tree: list[TreeNode]
+    """The tree as it was when the task was sent, the root first."""

@@ -1,0 +1,297 @@
+"""The trained part of a head in torch: upper encoder layers, how they start, are fed, trained, and written down.
+
+Mirrors `inference/heads/`, which runs the result without torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
+from torch import Tensor, nn
+from torch.nn import functional
+
+from inference.heads.trunk import ATTENTION_HEADS, Array, Trunk
+
+__all__ = [
+    "ClassHead",
+    "Schedule",
+    "SpanHead",
+    "States",
+    "UpperLayers",
+    "array",
+    "fit",
+    "mean_state",
+    "padded",
+    "pooled_texts",
+    "span_loss",
+]
+
+_WIDTH = 384
+_console = Console(stderr=True)
+
+
+class States:
+    """What the trunk gives for many texts, kept in memory as half floats: the trunk never changes, so it runs once.
+
+    Args:
+        texts: What to read: texts, or pairs of texts that are read together.
+        trunk: The shared layers.
+    """
+
+    def __init__(self, texts: Sequence[str | tuple[str, str]], trunk: Trunk) -> None:
+        pieces = [trunk.pieces(*((text,) if isinstance(text, str) else text)).ids for text in texts]
+        self.lengths: NDArray[np.int64] = np.array([len(ids) for ids in pieces], np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        self._values = np.empty((int(self._starts[-1]), _WIDTH), np.float16)
+        # Texts of one length need no padding, so that each gets the states it would get alone.
+        order = np.argsort(self.lengths, kind="stable")
+        groups = [
+            group[start : start + 32]
+            for group in np.split(order, np.flatnonzero(np.diff(self.lengths[order])) + 1)
+            for start in range(0, len(group), 32)
+        ]
+        for group in track(groups, "reading texts", console=_console, transient=True):
+            for text, states in zip(group, trunk.batch([pieces[i] for i in group]), strict=True):
+                self._values[self._starts[text] : self._starts[text + 1]] = states
+
+    def batch(self, texts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """States of the texts with these numbers, padded, shape (texts, pieces, 384); and which of them are real."""
+        longest = int(self.lengths[texts].max())
+        states = np.zeros((len(texts), longest, _WIDTH), np.float32)
+        real = np.zeros((len(texts), longest), bool)
+        for row, text in enumerate(texts):
+            states[row, : self.lengths[text]] = self._values[self._starts[text] : self._starts[text + 1]]
+            real[row, : self.lengths[text]] = True
+        return torch.from_numpy(states), torch.from_numpy(real)
+
+
+class _Layer(nn.Module):
+    """One encoder layer."""
+
+    def __init__(self, weights: dict[str, Array], dropout: float) -> None:
+        super().__init__()
+        self.parts = nn.ParameterDict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
+        self.dropout = dropout
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        p = self.parts
+        texts, pieces, width = states.shape
+        projected = (states @ p["qkv"] + p["qkv_bias"]).view(texts, pieces, 3, ATTENTION_HEADS, -1)
+        query, key, value = projected.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=real[:, None, None, :])
+        mixed = mixed.transpose(1, 2).reshape(texts, pieces, width) @ p["out"] + p["out_bias"]
+        states = self._normalised(states + functional.dropout(mixed, self.dropout, self.training), "norm1")
+        wide = functional.gelu(states @ p["up"] + p["up_bias"]) @ p["down"] + p["down_bias"]
+        return self._normalised(states + functional.dropout(wide, self.dropout, self.training), "norm2")
+
+    def _normalised(self, states: Tensor, name: str) -> Tensor:
+        p = self.parts
+        return functional.layer_norm(states, (_WIDTH,), p[name], p[f"{name}_bias"], 1e-12)
+
+
+class UpperLayers(nn.Module):
+    """A head's own copy of the encoder's upper layers.
+
+    Args:
+        weights: What to start from, as `inference.heads.trunk.untrained_layers` gives it.
+        dropout: Share of values dropped while training.
+    """
+
+    def __init__(self, weights: dict[str, Array], dropout: float = 0.1) -> None:
+        super().__init__()
+        layers = sorted({int(name.split(".")[0]) for name in weights})
+        self.layers = nn.ModuleList(
+            _Layer(
+                {name.split(".")[1]: array for name, array in weights.items() if name.startswith(f"{layer}.")}, dropout
+            )
+            for layer in layers
+        )
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """States after these layers; shapes as `States.batch` gives them."""
+        for layer in self.layers:
+            states = layer(states, real)
+        return states
+
+    def arrays(self) -> dict[str, Array]:
+        """The weights as `inference.heads` takes them."""
+        return {name.replace("layers.", "").replace("parts.", ""): array(p) for name, p in self.named_parameters()}
+
+
+class ClassHead(nn.Module):
+    """Scores of classes, by one hidden layer over what is known of a text.
+
+    Args:
+        inputs: Numbers that it is given of each text.
+        classes: Scores that it gives.
+    """
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(inputs, 128)
+        self.scores = nn.Linear(128, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Scores, shape (texts, classes)."""
+        hidden = functional.gelu(self.hidden(inputs), approximate="tanh")
+        result: Tensor = self.scores(functional.dropout(hidden, 0.1, self.training))
+        return result.float()
+
+    def arrays(self, hidden: str, scores: str) -> dict[str, Array]:
+        """The weights of both layers under these names, each with its `_bias`."""
+        named = ((hidden, self.hidden), (scores, self.scores))
+        return {
+            key: array(value)
+            for name, layer in named
+            for key, value in ((name, layer.weight.T), (f"{name}_bias", layer.bias))
+        }
+
+
+def mean_state(states: Tensor, real: Tensor) -> Tensor:
+    """Mean of each text's word pieces, shape (texts, 384)."""
+    weights = real[..., None].float()
+    return (states.float() * weights).sum(1) / weights.sum(1)
+
+
+def pooled_texts(states: States, pool: Callable[[Tensor, Tensor], Tensor], width: int) -> Tensor:
+    """What `pool` makes of all texts, in their order, shape (texts, width), without gradients."""
+    result = torch.zeros(len(states.lengths), width)
+    order = np.argsort(states.lengths, kind="stable")
+    with torch.no_grad():
+        for start in range(0, len(order), 32):
+            batch = order[start : start + 32]
+            result[batch] = pool(*states.batch(batch))
+    return result
+
+
+class SpanHead(nn.Module):
+    """Scores of the stretches of a text, as `inference.heads.scores.span_scores` gives them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.edges = nn.Linear(_WIDTH, 2)
+        self.start = nn.Linear(_WIDTH, 64, bias=False)
+        self.end = nn.Linear(_WIDTH, 64, bias=False)
+        for part in (self.start, self.end):
+            nn.init.normal_(part.weight, std=0.01)  # at first the edges decide
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Scores, shape (texts, pieces, pieces): first piece, last piece."""
+        starts, ends = self.edges(states).float().unbind(-1)
+        together: Tensor = (self.start(states) @ self.end(states).transpose(1, 2)).float()
+        return together + starts[:, :, None] + ends[:, None, :]
+
+    def arrays(self) -> dict[str, Array]:
+        """The weights as `inference.heads.scores.SPAN` names them."""
+        return {
+            "span": array(self.edges.weight.T),
+            "span_bias": array(self.edges.bias),
+            "span_from": array(self.start.weight.T),
+            "span_to": array(self.end.weight.T),
+        }
+
+
+def span_loss(scores: Tensor, allowed: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """Mean cross-entropy over all allowed stretches; scores and allowed of shape (texts, pieces, pieces)."""
+    flat = scores.masked_fill(~allowed, -1e4).flatten(1)
+    return functional.cross_entropy(flat, starts * scores.shape[2] + ends)
+
+
+def padded(tables: Sequence[NDArray[np.bool_]], pieces: int) -> Tensor:
+    """Square tables of several texts as one tensor, shape (texts, pieces, pieces)."""
+    result = torch.zeros(len(tables), pieces, pieces, dtype=torch.bool)
+    for row, table in enumerate(tables):
+        result[row, : len(table), : len(table)] = torch.from_numpy(table)
+    return result
+
+
+def array(values: Tensor) -> Array:
+    """A tensor's values for numpy."""
+    result: Array = values.detach().float().numpy().copy()
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast to train."""
+
+    epochs: float = 3.0
+    batch: int = 32
+    rate: float = 2e-4
+    """Highest learning rate of the encoder layers; it rises for 6% of the steps and then falls to 0 linearly."""
+    head_rate: float = 1e-3
+    """The same for everything else."""
+    weight_decay: float = 0.01
+    seed: int = 0
+
+
+def fit(
+    module: nn.Module,
+    loss: Callable[[NDArray[np.int64]], Tensor],
+    lengths: NDArray[np.int64],
+    schedule: Schedule,
+    title: str,
+) -> None:
+    """Train a module in place, with a progress bar on stderr.
+
+    Args:
+        module: Its `UpperLayers`, if it has any, learn at `rate`, the rest at `head_rate`.
+        loss: Gives the mean loss of the examples with these numbers.
+        lengths: Pieces of each example: examples of similar length are trained on together.
+        schedule: How long and how fast.
+        title: What the progress bar says.
+    """
+    upper = {id(p) for part in module.modules() if isinstance(part, UpperLayers) for p in part.parameters()}
+    groups = [
+        {"params": [p for p in module.parameters() if (id(p) in upper) == inside], "lr": rate}
+        for inside, rate in ((True, schedule.rate), (False, schedule.head_rate))
+    ]
+    optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=schedule.weight_decay, fused=True)
+    steps = math.ceil(len(lengths) / schedule.batch * schedule.epochs)
+    warm_up = max(1, round(0.06 * steps))
+    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda at: min((at + 1) / warm_up, (steps - at) / steps))
+    columns = (
+        TextColumn(title),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[loss]}"),
+    )
+    batches = _batches(lengths, schedule)
+    mean = 0.0
+    with Progress(*columns, console=_console, transient=True) as progress:
+        task = progress.add_task(title, total=steps, loss="")
+        module.train()
+        for step in range(steps):
+            with torch.autocast("cpu", torch.bfloat16):
+                value = loss(next(batches))
+            optimizer.zero_grad()
+            value.backward()
+            nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+            decay.step()
+            mean = 0.98 * mean + 0.02 * value.item()
+            progress.update(task, advance=1, loss=f"loss {mean / (1 - 0.98 ** (step + 1)):.3f}")
+    module.eval()
+
+
+def _batches(lengths: NDArray[np.int64], schedule: Schedule) -> Iterator[NDArray[np.int64]]:
+    """Endless: every epoch all examples once, in batches of similar length and random order."""
+    random = np.random.default_rng(schedule.seed)
+    while True:
+        shuffled = random.permutation(len(lengths))
+        pools = [shuffled[at : at + 50 * schedule.batch] for at in range(0, len(shuffled), 50 * schedule.batch)]
+        batches = [
+            pool[np.argsort(lengths[pool], kind="stable")][at : at + schedule.batch]
+            for pool in pools
+            for at in range(0, len(pool), schedule.batch)
+        ]
+        for number in random.permutation(len(batches)):
+            yield batches[number]

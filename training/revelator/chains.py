@@ -1,0 +1,118 @@
+"""Multi-hop training questions with all their hops, each hop a question that stands alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.revelator.examples import Turn
+from training.rows import objects_of, rows_of, text_of
+from training.words import within
+
+__all__ = ["Chain", "as_question", "musique_turns", "one_line", "read_chains"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A multi-hop question with all its hops."""
+
+    question: str
+    turns: tuple[Turn, ...]
+    source: str
+
+
+def one_line(question: str) -> str:
+    """A question in one line. Some sources write all in lower case: the first letter does not tell them apart."""
+    question = " ".join(question.split())
+    return question[:1].upper() + question[1:]
+
+
+def as_question(part: str) -> str:
+    """A part of a question as a question of its own."""
+    return one_line(part.rstrip(" ?.,")) + "?"
+
+
+def read_chains(train: Path) -> Iterator[Chain]:
+    """Training questions of MuSiQue and 2WikiMultiHopQA with their hops: each hop a question that stands alone."""
+    for where, row in rows_of(train / "decomposition.train.jsonl.gz"):
+        source = str(row.get("source", ""))
+        read = _READERS.get(source.partition("-")[0])
+        if read is None:
+            continue
+        parts = objects_of(row, "subquestions", where)
+        turns = read(row, [(text_of(part, "question", where), text_of(part, "answer", where)) for part in parts])
+        if len(turns) > 1:
+            yield Chain(one_line(text_of(row, "question", where)), turns, source)
+
+
+_REFERENCE = re.compile(r"#\s?(\d+)")
+
+
+def musique_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple[Turn, ...]:
+    """Hops that stand alone: `#k` becomes the answer of hop k; `subject >> relation` is put into words."""
+    answers = [answer for _, answer in parts]
+
+    def answer(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return answers[number - 1] if 1 <= number <= len(answers) else match[0]
+
+    return tuple(Turn(as_question(_REFERENCE.sub(answer, _in_words(asked))), said) for asked, said in parts)
+
+
+def _two_wiki_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple[Turn, ...]:
+    """Its answers are sentences by a model: the object of the official evidence that one contains stands for it."""
+    objects = [str(evidence[2]) for evidence in row.get("evidences") or () if len(evidence) == 3]
+    turns = []
+    for number, (asked, said) in enumerate(parts):
+        own_first = objects[number : number + 1] + objects
+        short = next((item for item in own_first if within(item, said)), said.rstrip(". "))
+        turns.append(Turn(as_question(asked), short))
+    return tuple(turns)
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any], list[tuple[str, str]]], tuple[Turn, ...]]] = {
+    "musique": musique_turns,
+    "2wikimultihopqa": _two_wiki_turns,
+}
+
+_RELATIONS = {
+    "author": "Who wrote {}",
+    "capital of": "What is {} the capital of",
+    "child": "Who is the child of {}",
+    "conflict": "In which conflict did {} take part",
+    "continent": "On which continent is {}",
+    "country": "In which country is {}",
+    "country of citizenship": "Of which country is {} a citizen",
+    "educated at": "Where was {} educated",
+    "father": "Who is the father of {}",
+    "follows": "What does {} follow",
+    "instance of": "What is {} an instance of",
+    "licensed to broadcast to": "Where is {} licensed to broadcast to",
+    "located in or next to body of water": "In or next to which body of water is {}",
+    "located in the administrative territorial entity": "In which administrative area is {} located",
+    "location": "Where is {} located",
+    "location of formation": "Where was {} formed",
+    "member of political party": "Of which political party is {} a member",
+    "member of sports team": "Of which sports team is {} a member",
+    "mouth of the watercourse": "Into what does {} flow",
+    "part of": "What is {} part of",
+    "performer": "Who performed {}",
+    "place of birth": "Where was {} born",
+    "place of death": "Where did {} die",
+    "producer": "Who produced {}",
+    "shares border with": "What shares a border with {}",
+    "sibling": "Who is the sibling of {}",
+    "sport": "Which sport does {} belong to",
+    "spouse": "Who is the spouse of {}",
+}
+"""Questions for Wikidata's relations, as MuSiQue has them; for others "What is the RELATION of SUBJECT"."""
+
+
+def _in_words(asked: str) -> str:
+    subject, arrow, relation = (part.strip() for part in asked.partition(">>"))
+    if not arrow:
+        return asked
+    return _RELATIONS.get(relation, f"What is the {relation} of {{}}").format(subject)

@@ -1,0 +1,168 @@
+"""Examples as chats: the very prompts that HANRAG's nodes send, and the structured output that they should get back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from inference.chat import Message
+from inference.errors import InputError
+from nodes.analyzer import ThoughtAndSubquestions
+from nodes.chain import Hop, written
+from nodes.hanrag.ending_discriminator import EndingVerdict
+from nodes.hanrag.refiner import RefinedQuestion
+from nodes.hanrag.relevance_discriminator import RelevanceVerdict
+from nodes.hanrag.routes import RouteChoice
+from nodes.kit.rendering import passage_block, quoted
+from prompts.loader import load_prompt
+from stores.passages import Passage
+from training.revelator.examples import SKILLS, Example, Skill
+from training.rows import rows_of, text_of
+
+__all__ = ["OUTPUTS", "Chat", "ChatMessage", "as_chat", "messages_of", "prompt_hash", "read_chats"]
+
+OUTPUTS: Mapping[Skill, type[BaseModel]] = {
+    "router": RouteChoice,
+    "decomposer": ThoughtAndSubquestions,
+    "refiner": RefinedQuestion,
+    "relevance": RelevanceVerdict,
+    "ending": EndingVerdict,
+}
+"""What the nodes ask for."""
+
+
+class ChatMessage(TypedDict):
+    """A message, as chat templates take it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Chat(TypedDict):
+    """An example as a line of a data set. trl trains on `prompt` and `completion`; the rest is for counting."""
+
+    id: str
+    skill: Skill
+    label: str
+    source: str
+    question: str
+    prompt: list[ChatMessage]
+    completion: list[ChatMessage]
+
+
+def as_chat(example: Example) -> Chat:
+    """The chat of an example.
+
+    Raises:
+        InputError: The skill's prompt is malformed.
+    """
+    return Chat(
+        id=example.id,
+        skill=example.skill,
+        label=example.label,
+        source=example.source,
+        question=example.question,
+        prompt=[ChatMessage(role=message.role, content=message.content) for message in _prompt(example)],
+        completion=[
+            ChatMessage(role="assistant", content=json.dumps(_reply(example).model_dump(), ensure_ascii=False))
+        ],
+    )
+
+
+def prompt_hash() -> str:
+    """Twelve hex digits of the five prompts: data of other prompts does not fit what the nodes send."""
+    return hashlib.sha256("".join(load_prompt(f"hanrag/{skill}").hash for skill in SKILLS).encode()).hexdigest()[:12]
+
+
+def messages_of(chat: Chat) -> list[Message]:
+    """The prompt of a chat, for an endpoint."""
+    return [Message(message["role"], message["content"]) for message in chat["prompt"]]
+
+
+def read_chats(path: Path) -> Iterator[Chat]:
+    """Chats of a file that `training.revelator.build` has written.
+
+    Raises:
+        InputError: It is missing or malformed; the message names file, line and field.
+    """
+    for where, row in rows_of(path):
+        if row.get("skill") not in SKILLS:
+            raise InputError(f"{where}: field 'skill' must be one of {', '.join(SKILLS)}", hint=_HINT)
+        for field in ("prompt", "completion"):
+            messages = row.get(field)
+            if not isinstance(messages, list) or not messages or not all(_is_message(one) for one in messages):
+                raise InputError(f"{where}: field '{field}' must be a list of chat messages", hint=_HINT)
+        for field in ("id", "label", "question"):
+            text_of(row, field, where)
+        yield cast(Chat, row)
+
+
+_HINT = "python -m training.revelator.build makes these files"
+
+
+def _is_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.get("role") in ("system", "user", "assistant")
+        and isinstance(value.get("content"), str)
+    )
+
+
+def _prompt(example: Example) -> list[Message]:
+    values = {"question": quoted(example.question)}
+    if example.skill in ("refiner", "ending"):
+        values["chain"] = "\n".join(_chain(example)) or "(none)"
+    elif example.skill == "relevance":
+        values["passage"] = passage_block(1, Passage(example.id, example.title, example.text))
+    return load_prompt(f"hanrag/{example.skill}").render(values)
+
+
+def _chain(example: Example) -> list[str]:
+    return written([_hop(number, turn.question, turn.answer) for number, turn in enumerate(example.turns, start=1)])
+
+
+def _hop(number: int, question: str, answer: str) -> Hop:
+    return Hop(
+        id=f"root/{number}",
+        question=question,
+        retrieved=[],
+        relevance=[],
+        kept=[],
+        flagged=False,
+        answer=answer,
+        problem="",
+        ending=None,
+        ended=False,
+    )
+
+
+def _reply(example: Example) -> BaseModel:
+    """What the model should reply, in the form that the node asks for."""
+    target = example.target
+    match example.skill:
+        case "router":
+            return RouteChoice.model_validate({"route": target})
+        case "decomposer":
+            parts = list(cast(Sequence[str], target))
+            return ThoughtAndSubquestions(thought=_THOUGHTS[min(len(parts), 4)], subquestions=parts)
+        case "refiner":
+            return RefinedQuestion(question=str(target))
+        case "relevance":
+            return RelevanceVerdict(relevant=bool(target))
+        case "ending":
+            return EndingVerdict(sufficient=bool(target))
+
+
+_THOUGHTS = {
+    1: "It asks for one thing.",
+    2: "It asks for two things.",
+    3: "It asks for three things.",
+    4: "It asks for several things.",
+}
+"""The data has sub-questions and no thoughts."""

@@ -1,0 +1,268 @@
+"""Measures each of the Revelator's skills on held-out examples, through an endpoint: before and after fine-tuning.
+
+python -m training.revelator.evaluate --examples DATA/heldout.jsonl --to BEFORE
+HOPGRAPH_EMBEDDED_LORA=OUT/adapter.gguf \
+python -m training.revelator.evaluate --examples DATA/heldout.jsonl --to AFTER --before BEFORE
+
+What is sent is what the graph's nodes send, schema and log-probabilities included. `TO` keeps all replies: a run that
+was cut off goes on when it is started again. Give each model a folder of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from hopgraph.evaluation.metrics import exact_match, normalise, token_f1
+from inference.chat import Schema
+from inference.endpoint import Endpoint
+from inference.errors import InputError
+from inference.structured import BadOutput, parse_output, true_probability
+from nodes.kit.model import open_endpoint, output_schema
+from stores.responses import Responses
+from training.command import guarded, parser
+from training.measures import ranked_right, table
+from training.revelator.chat import OUTPUTS, Chat, messages_of, read_chats
+from training.revelator.examples import SKILLS, Skill
+from training.rows import rows_of, write_rows
+
+__all__ = ["METRICS", "Scored", "evaluate", "main", "report", "score"]
+
+METRICS: dict[Skill, tuple[str, ...]] = {
+    "router": ("accuracy",),
+    "decomposer": ("exact", "f1", "right number"),
+    "refiner": ("exact", "f1"),
+    "relevance": ("accuracy", "AUC"),
+    "ending": ("accuracy", "AUC"),
+}
+"""What is reported. Accuracy takes the likelier verdict, AUC is that of the probability of `true`; `exact` and `f1` are
+of the words (SQuAD), sub-questions without regard to their order."""
+_ALTERNATIVES = 10
+_TRUE = ("relevant", "ended")
+"""Labels of verdicts that are true."""
+Say = Callable[[str], object]
+
+
+class Scored(TypedDict):
+    """A held-out example with what the model said."""
+
+    id: str
+    skill: Skill
+    label: str
+    source: str
+    said: str
+    """The reply, as it came."""
+    readable: bool
+    probability: float | None
+    """Of `true`, where the skill is a verdict and the server gives log-probabilities."""
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    text: str
+    value: BaseModel | None
+    probability: float | None
+
+
+async def evaluate(
+    chats: Sequence[Chat],
+    folder: Path,
+    *,
+    model: str | None = None,
+    max_tokens: int = 256,
+    say: Say = lambda _: None,
+) -> list[Scored]:
+    """Ask for each example, and score the replies.
+
+    Args:
+        chats: Held-out examples.
+        folder: Keeps the replies.
+        model: Model name at the endpoint.
+        max_tokens: Longest reply.
+        say: Is told how far it is.
+
+    Raises:
+        EndpointError: The endpoint can't be used; what it said so far is kept.
+    """
+    endpoint = await open_endpoint(model)
+    replies = await asyncio.to_thread(Responses, folder / "replies.sqlite")
+    done = 0
+
+    async def one(chat: Chat) -> Scored:
+        nonlocal done
+        scored = score(chat, await _ask(endpoint, chat, replies, max_tokens))
+        done += 1
+        if done % 25 == 0:
+            say(f"{done} of {len(chats)}")
+        return scored
+
+    # Examples of one skill follow each other, so that the server keeps their common beginning.
+    order = sorted(chats, key=lambda chat: SKILLS.index(chat["skill"]))
+    return list(await asyncio.gather(*map(one, order)))
+
+
+async def _ask(endpoint: Endpoint, chat: Chat, replies: Responses, max_tokens: int) -> _Asked:
+    output = OUTPUTS[chat["skill"]]
+    is_verdict = chat["skill"] in ("relevance", "ending")
+    reply = await endpoint.complete(
+        messages_of(chat),
+        request_id=f"evaluate.revelator.{chat['skill']}.{chat['id']}",
+        schema=Schema(f"hanrag__{chat['skill']}", output_schema(output)),
+        max_tokens=max_tokens,
+        seed=0,
+        top_logprobs=_ALTERNATIVES if is_verdict else None,
+        cache=replies,
+    )
+    try:
+        value = parse_output(reply.text, output)
+    except BadOutput:
+        return _Asked(reply.text, None, None)
+    field = next(iter(output.model_fields))
+    return _Asked(reply.text, value, true_probability(reply.text, reply.tokens, (field,)) if is_verdict else None)
+
+
+def score(chat: Chat, asked: _Asked) -> Scored:
+    """Compare a reply with the example's; one that can't be read scores 0."""
+    gold = OUTPUTS[chat["skill"]].model_validate_json(chat["completion"][0]["content"])
+    scores = dict.fromkeys((name for name in METRICS[chat["skill"]] if name != "AUC"), 0.0)
+    if asked.value is not None:
+        scores = _SCORES[chat["skill"]](asked, gold)
+    return Scored(
+        id=chat["id"],
+        skill=chat["skill"],
+        label=chat["label"],
+        source=str(chat.get("source", "")),
+        said=asked.text,
+        readable=asked.value is not None,
+        probability=asked.probability,
+        scores=scores,
+    )
+
+
+def _same(asked: _Asked, gold: BaseModel) -> dict[str, float]:
+    return {"accuracy": float(asked.value == gold)}
+
+
+def _verdict(asked: _Asked, gold: Any) -> dict[str, float]:
+    (field,) = type(gold).model_fields
+    said = getattr(asked.value, field) if asked.probability is None else asked.probability >= 0.5
+    return {"accuracy": float(said == getattr(gold, field))}
+
+
+def _parts(asked: _Asked, gold: Any) -> dict[str, float]:
+    value: Any = asked.value
+    said, meant = (sorted(map(normalise, output.subquestions)) for output in (value, gold))
+    return {
+        "exact": float(said == meant),
+        "f1": token_f1(" ".join(said), [" ".join(meant)]),
+        "right number": float(len(said) == len(meant)),
+    }
+
+
+def _question(asked: _Asked, gold: Any) -> dict[str, float]:
+    value: Any = asked.value
+    return {"exact": exact_match(value.question, [gold.question]), "f1": token_f1(value.question, [gold.question])}
+
+
+_SCORES: dict[Skill, Callable[[_Asked, Any], dict[str, float]]] = {
+    "router": _same,
+    "decomposer": _parts,
+    "refiner": _question,
+    "relevance": _verdict,
+    "ending": _verdict,
+}
+
+
+def report(rows: Sequence[Scored], before: Sequence[Scored] = ()) -> str:
+    """Markdown: each skill's metrics, beside those of an earlier run if one is given, and accuracy by label and source.
+
+    Raises:
+        InputError: The earlier run is of other examples.
+    """
+    if before and {row["id"] for row in before} != {row["id"] for row in rows}:
+        raise InputError("--before: that run is of other examples", hint="evaluate both on the same file")
+    runs = [before, rows] if before else [rows]
+    heads = ["before", "after"] if before else ["score"]
+    lines: list[list[object]] = []
+    for skill in SKILLS:
+        of = [[row for row in run if row["skill"] == skill] for run in runs]
+        if of[0]:
+            lines += [[skill, name, len(of[0]), *(_mean(run, name) for run in of)] for name in METRICS[skill]]
+            lines.append([skill, "unreadable", len(of[0]), *(sum(not row["readable"] for row in run) for run in of)])
+    groups: dict[tuple[int, str, str], list[list[Scored]]] = defaultdict(lambda: [[] for _ in runs])
+    for number, run in enumerate(runs):
+        for row in run:
+            groups[SKILLS.index(row["skill"]), row["label"], row["source"]][number].append(row)
+    details: list[list[object]] = []
+    for (place, label, source), of in sorted(groups.items()):
+        metric = METRICS[SKILLS[place]][0]
+        details.append([f"{SKILLS[place]} ({metric})", label, source, len(of[0]), *(_mean(run, metric) for run in of)])
+    whole = table(["skill", "metric", "examples", *heads], lines, texts=2)
+    return f"{whole}\n\n{table(['skill', 'label', 'source', 'examples', *heads], details, texts=3)}\n"
+
+
+def _mean(rows: Sequence[Scored], metric: str) -> str:
+    if metric != "AUC":
+        return f"{sum(row['scores'][metric] for row in rows) / len(rows):.3f}"
+    judged = [(row["probability"], row["label"] in _TRUE) for row in rows if row["probability"] is not None]
+    area = ranked_right(np.array([score for score, _ in judged]), np.array([true for _, true in judged], bool))
+    return "-" if np.isnan(area) else f"{area:.3f}"
+
+
+def _read(folder: Path) -> list[Scored]:
+    rows: list[Any] = [row for _, row in rows_of(folder / "results.jsonl")]
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; gives the exit code."""
+    flags = parser("revelator.evaluate", "Measure the Revelator's skills.")
+    flags.add_argument("--examples", type=Path, required=True, help="heldout.jsonl of training.revelator.build")
+    flags.add_argument("--to", type=Path, required=True, help="folder for replies, results and the report")
+    flags.add_argument("--before", type=Path, help="folder of an earlier evaluation, to be shown beside this one")
+    flags.add_argument("--model", help="model name at the endpoint")
+    flags.add_argument("--skill", nargs="+", choices=SKILLS, default=SKILLS, help="only these")
+    flags.add_argument("--limit", type=int, help="examples of a skill at most, the first ones")
+    flags.add_argument("--max-tokens", type=int, default=256, help="longest reply")
+    options = flags.parse_args(arguments)
+    return guarded(lambda: _evaluate(options))
+
+
+def _evaluate(options: Namespace) -> str:
+    chats = _first(list(read_chats(options.examples)), options.skill, options.limit)
+    options.to.mkdir(parents=True, exist_ok=True)
+    rows = asyncio.run(
+        evaluate(
+            chats,
+            options.to,
+            model=options.model,
+            max_tokens=options.max_tokens,
+            say=lambda line: sys.stderr.write(line + "\n"),
+        )
+    )
+    text = report(rows, _read(options.before) if options.before else ())
+    write_rows(options.to / "results.jsonl", rows)
+    (options.to / "report.md").write_text(text, "utf-8")
+    return text
+
+
+def _first(chats: Sequence[Chat], skills: Sequence[str], limit: int | None) -> list[Chat]:
+    of: dict[str, list[Chat]] = defaultdict(list)
+    for chat in chats:
+        of[chat["skill"]].append(chat)
+    return [chat for skill in skills for chat in of[skill][:limit]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
