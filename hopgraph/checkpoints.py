@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from hopgraph.background import background_loop, run
+from stores.async_saver import Delegating, InThreads
 from stores.checkpoints import open_checkpoints
 
 __all__ = ["asynchronous", "opened"]
 
 Saver = BaseCheckpointSaver[str]
-Result = TypeVar("Result")
 
 
 def opened(place: str | Path) -> Saver:
@@ -56,73 +49,10 @@ def asynchronous(saver: Any) -> Any:
     if not isinstance(saver, BaseCheckpointSaver):
         return saver
     inherited = (BaseCheckpointSaver.aget_tuple, SqliteSaver.aget_tuple)  # these raise NotImplementedError
-    return _InThreads(saver) if type(saver).aget_tuple in inherited else saver
+    return InThreads(saver) if type(saver).aget_tuple in inherited else saver
 
 
-class _Delegating(BaseCheckpointSaver[str]):
-    """A checkpointer whose asynchronous methods are done by another one, somewhere else."""
-
-    def __init__(self, inner: Saver) -> None:
-        super().__init__(serde=inner.serde)
-        self.inner = inner
-        self.place = getattr(inner, "place", "")
-
-    def get_next_version(self, current: str | None, channel: None) -> str:
-        return self.inner.get_next_version(current, channel)
-
-    async def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        raise NotImplementedError
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        found: CheckpointTuple | None = await self._call("get_tuple", config)
-        return found
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        for found in await self._call("list", config, filter=filter, before=before, limit=limit):
-            yield found
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        put: RunnableConfig = await self._call("put", config, checkpoint, metadata, new_versions)
-        return put
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        await self._call("put_writes", config, writes, task_id, task_path)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        await self._call("delete_thread", thread_id)
-
-    async def aget_delta_channel_history(self, *, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, Any]:
-        history: Mapping[str, Any] = await self._call("get_delta_channel_history", config=config, channels=channels)
-        return history
-
-
-class _InThreads(_Delegating):
-    """Over a synchronous checkpointer, such as LangGraph's `SqliteSaver`."""
-
-    async def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        def call() -> Any:
-            result = getattr(self.inner, name)(*args, **options)
-            return list(result) if name == "list" else result
-
-        return await asyncio.to_thread(call)
-
-
-class _Elsewhere(_Delegating):
+class _Elsewhere(Delegating):
     """Over an asynchronous checkpointer that belongs to the background loop; this one may be used in any."""
 
     opening: object = None

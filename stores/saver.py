@@ -6,25 +6,19 @@ import asyncio
 import functools
 import sqlite3
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-    DeltaChannelHistory,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from inference.errors import InputError
+from stores.async_saver import AsyncMethods, called
 
 __all__ = ["LoopSaver", "PackingSerializer", "writes_first"]
 
@@ -113,7 +107,7 @@ def writes_first(saver: Saver) -> Saver:
     return saver
 
 
-class LoopSaver(SqliteSaver):
+class LoopSaver(AsyncMethods, SqliteSaver):
     """Checkpoints in a SQLite file, for asyncio. One per file and event loop: `opened`, then `aclose`.
 
     Reads and writes run in the event loop's thread: they take tenths of a millisecond, less than a change of threads.
@@ -213,48 +207,12 @@ class LoopSaver(SqliteSaver):
             self.conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
         return call(self, *args)
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See `BaseCheckpointSaver`."""
-        return await self._soon(SqliteSaver.get_tuple, config)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """See `BaseCheckpointSaver`."""
-        listing = functools.partial(self.list, config, filter=filter, before=before, limit=limit)
-        for found in await self.run_in_thread(lambda: list(listing())):
-            yield found
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See `BaseCheckpointSaver`."""
-        return await self._write(SqliteSaver.put, config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """See `BaseCheckpointSaver`."""
-        await self._write(SqliteSaver.put_writes, config, writes, task_id, task_path)
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """See `BaseCheckpointSaver`."""
-        return await self.run_in_thread(self.get_delta_channel_history, config=config, channels=channels)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See `BaseCheckpointSaver`."""
-        await self.run_in_thread(self.delete_thread, thread_id)
+    async def _call(self, name: str, *args: Any, **options: Any) -> Any:
+        if name == "get_tuple":
+            return await self._soon(SqliteSaver.get_tuple, *args)
+        if name in ("put", "put_writes"):
+            return await self._write(getattr(SqliteSaver, name), *args)
+        return await self.run_in_thread(called, self, name, *args, **options)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """See `BaseCheckpointSaver`."""

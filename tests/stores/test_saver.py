@@ -7,18 +7,20 @@ import sqlite3
 import subprocess
 import sys
 import zlib
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TypedDict
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 import stores.saver
 from inference.errors import StoreError
+from stores.async_saver import InThreads
 from stores.checkpoints import kept_threads, open_checkpoints, open_served_checkpoints
 from stores.saver import PackingSerializer
 
@@ -397,3 +399,26 @@ def test_two_processes_that_write_to_one_file_lose_nothing(home):
         rows = asyncio.run(kept(name))
         assert [row.checkpoint["channel_values"]["rows"][0] for row in rows] == list(range(299, -1, -1))
         assert [row.pending_writes for row in rows] == [[("task", "rows", n)] for n in range(299, -1, -1)]
+
+
+async def test_a_synchronous_saver_in_threads_does_what_ours_does(tmp_path):
+    async with open_checkpoints(str(tmp_path / "checkpoints.sqlite")) as ours:
+        with closing(sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False)) as file:
+            theirs = InThreads(SqliteSaver(file, serde=PackingSerializer()))
+            for thread, saver in (("a", ours), ("b", theirs)):
+                config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+                for step in range(2):
+                    metadata = {"source": "loop", "step": step, "parents": {}}
+                    config = await saver.aput(config, checkpoint(LARGE), metadata, {})
+                await saver.aput_writes(config, [("rows", [1])], "task")
+            for saver in (ours, theirs):
+                for thread in "ab":
+                    found = await saver.aget_tuple({"configurable": {"thread_id": thread}})
+                    assert found.checkpoint["channel_values"]["rows"] == LARGE
+                    assert found.pending_writes == [("task", "rows", [1])]
+                    listed = saver.alist({"configurable": {"thread_id": thread}}, filter={"step": 0}, limit=5)
+                    assert [row.metadata["step"] async for row in listed] == [0]
+            await ours.adelete_thread("b")
+            await theirs.adelete_thread("a")
+            assert [row async for row in ours.alist(None)] == [row async for row in theirs.alist(None)] == []
+            assert theirs.get_next_version(None, None).startswith("0000")
