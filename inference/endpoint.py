@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from inference import drain
-from inference.adaptive import OPENING, AdaptiveLimit
+from inference.adaptive import OPENING
 from inference.base_url import meant
 from inference.chat import Message, Reply, Schema, cache_key, name_of, pack_reply, read_reply, unpack_reply
 from inference.errors import EndpointError, HopgraphError, InputError, PromptTooLong, did_you_mean
@@ -132,10 +134,9 @@ class Endpoint:
             if self._info is None:
                 self._info = await self._ask_server()
                 if self._info.kind == "vllm":
-                    self.limiter.wants_news = self._watch_load
-                if self._info.slots and self.limiter.adaptive is not None:
-                    self.limiter.adaptive.has_slots(self._info.slots)
-                    self.limiter.update()
+                    self.limiter.ask_for_news(self._watch_load)
+                if self._info.slots:
+                    self.limiter.has_slots(self._info.slots)
         return self._info
 
     async def _ask_server(self) -> ServerInfo:
@@ -526,9 +527,9 @@ class Endpoint:
             _LOAD_PAUSE if adaptive.settled else 0
         ):
             self._load_asked = now
-            self._load = asyncio.create_task(self._ask_load(adaptive))
+            self._load = asyncio.create_task(self._ask_load())
 
-    async def _ask_load(self, adaptive: AdaptiveLimit) -> None:
+    async def _ask_load(self) -> None:
         import aiohttp
 
         try:
@@ -547,8 +548,7 @@ class Endpoint:
         if figures is None:
             self._tells = False
             return
-        adaptive.told(figures["running"], figures["waiting"])
-        self.limiter.update()
+        self.limiter.told(figures["running"], figures["waiting"])
 
     async def close(self) -> None:
         """Close the connections."""
@@ -561,14 +561,18 @@ def _is_overload(error: Exception) -> bool:
 
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
+_limiters: WeakValueDictionary[tuple[str, int | str], Limiter] = WeakValueDictionary()
+"""One for each server: `graph.invoke` and a program's own `ainvoke` run in loops of their own and share the limit."""
+# A forked process begins anew: its parent's calls are not in flight here.
+os.register_at_fork(after_in_child=_limiters.clear)
 
 
 def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str | None = None) -> Endpoint:
     """The endpoint of a role's server: one object an event loop and model.
 
-    All models of a server share its concurrency limit. Call it with a running loop. Without a URL in HOPGRAPH_LLM_URL
-    or in the role's own variable the embedded model's server is used; unless its URL is given, it is located or started
-    here, which blocks the loop: nodes use `nodes.model.open_endpoint`.
+    All models of a server share its concurrency limit, in all event loops of this process. Call it with a running loop.
+    Without a URL in HOPGRAPH_LLM_URL or in the role's own variable the embedded model's server is used; unless its URL
+    is given, it is located or started here, which blocks the loop: nodes use `nodes.model.open_endpoint`.
 
     Args:
         model: Model name; None for the one that the settings name.
@@ -589,9 +593,7 @@ def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str 
         if own:  # another server's context and key are its own
             settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
         endpoint = Endpoint(place[0] or embedded or _embedded_url(), place[1], settings, locate, prefix)
-        for (server, *_), other in known.items():
-            if server == place[0]:
-                endpoint.limiter = other.limiter
+        endpoint.limiter = _limiters.setdefault((place[0], settings.llm_concurrency), endpoint.limiter)
         known[place] = endpoint
     return known[place]
 
@@ -606,7 +608,7 @@ def calls_at_once() -> int:
     """Model calls that may be in flight at present, at the endpoint that takes the most."""
     concurrency = get_settings().llm_concurrency
     if concurrency == "auto":
-        return max((limiter.limit for limiter in limiters()), default=OPENING[0])
+        return max((limiter.limit for limiter in limiters()), default=OPENING)
     return concurrency
 
 
