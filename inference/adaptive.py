@@ -174,9 +174,12 @@ class AdaptiveLimit(FixedLimit):
                 self._set(min(MAX_LIMIT, self.limit + max(1, self.limit // 20)))
             self._no_higher_before = now + self._refused_pause
         # Replies that would be too late, if they came, need not be waited for: what replaced them would be late, too.
-        late = now - self._since > self._window() / (_COLLAPSED * self._throughput) if self._throughput else False
-        if late and self._phase == "start" and not self.informed and self.in_flight >= 0.8 * self.limit:
-            self._judge_start(0.0)
+        if self._phase == "start" and self._throughput and not self.informed:
+            self._count(now, 0)
+            seconds = now - self._since
+            late = seconds > self._window() / (_COLLAPSED * self._throughput)
+            if late and self._flying >= 0.8 * self.limit * seconds:
+                self._judge_start(0.0)
 
     def refused(self, attempt: Attempt, now: float, seconds: float = 0.0) -> None:
         """The server is too busy for it.

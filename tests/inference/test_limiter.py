@@ -124,8 +124,8 @@ async def test_a_server_that_refuses_is_asked_less_and_no_call_fails():
 def in_threads(*works):
     """Run each in an event loop of its own, side by side."""
     with ThreadPoolExecutor(len(works)) as pool:
-        for future in [pool.submit(asyncio.run, work) for work in works]:
-            future.result(60)
+        for future in [pool.submit(asyncio.run, asyncio.wait_for(work, 60)) for work in works]:
+            future.result()
 
 
 def test_loops_of_several_threads_share_the_limit_and_all_get_through():
