@@ -256,7 +256,7 @@ async def build(
     built = Built()
     run = _Run(endpoint, replies, frozenset(dev), verify, merges, seed, built)
     concurrency = endpoint.settings.llm_concurrency
-    at_once = asyncio.Semaphore(OPENING if concurrency == "auto" else concurrency)
+    at_once = asyncio.Semaphore(4 * OPENING if concurrency == "auto" else concurrency)
     done = 0
 
     async def one(entity: Entity) -> None:
