@@ -154,3 +154,30 @@ def test_there_is_an_end_to_it():
             limit.sent(0.0)
         limit.told(running=limit.in_flight, waiting=0)
     assert limit.limit == MAX_LIMIT
+
+
+def test_a_limit_that_was_not_reached_is_not_lowered():
+    """A person asks now and then, and then evaluates: that few replies came meanwhile says nothing of the server."""
+    limit = AdaptiveLimit()
+    for attempt in [limit.sent(0.0) for _ in range(OPENING)]:
+        limit.replied(attempt, 1.0)
+    assert limit.limit == 2 * OPENING
+    limit.sent(1.0)  # this one takes long
+    for now in range(2, 40):
+        limit.replied(limit.sent(now - 0.5), float(now))
+    while limit.in_flight < limit.limit:
+        limit.sent(60.0)
+    limit.tick(60.1)
+    assert limit.limit == 2 * OPENING
+
+
+def test_a_server_that_collapses_is_left_alone_before_its_late_replies_come():
+    limit = AdaptiveLimit()
+    for attempt in [limit.sent(0.0) for _ in range(OPENING)]:
+        limit.replied(attempt, 1.0)
+    while limit.in_flight < limit.limit:
+        limit.sent(1.0)
+    limit.tick(2.5)
+    assert limit.limit == 2 * OPENING  # half as many replies a second as hoped for would not be late yet
+    limit.tick(3.5)
+    assert limit.limit == OPENING // 2
