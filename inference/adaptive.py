@@ -258,8 +258,8 @@ class AdaptiveLimit(FixedLimit):
 
     def _window(self) -> int:
         """Replies that are counted: whole multiples of the limit."""
-        if not self.settled:
-            return self.limit
+        if not self.settled:  # after a collapse, late replies of it are still to come
+            return self.limit * (2 if self._phase == "back" else 1)
         return self.limit * max(2, -(-_FEWEST_REPLIES // self.limit))
 
     def _judge(self, throughput: float, seconds: float, now: float) -> None:
