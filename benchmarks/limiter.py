@@ -1,13 +1,14 @@
 """How close `HOPGRAPH_LLM_CONCURRENCY=auto` comes to the best fixed value, over HTTP.
 
-    python benchmarks/limiter.py        # 25 minutes
+    python benchmarks/limiter.py        # 15 minutes
 
-Endpoints of 1, 8, 64 and 256 slots (excess requests wait there), silent or telling their load as vLLM does; one that
-slows down beyond 64 requests; one that refuses more than 32 at a time. They run in a process of their own. Each gets
-200 questions of `--chain` calls, one after the other, by the client that Hopgraph uses, without anything else: with
-the fixed values 16, the endpoint's own number and 256, and with auto. 10 questions for the one slot, 60 for eight.
-`ideal` is all replies' seconds by slots, and one chain. Exit code 1 if auto takes more than 1.15 of the ideal, or
-more than 1.1 of the best fixed value, or if a call fails.
+Endpoints of 1 to 256 slots (excess requests wait there), silent or telling their load as vLLM does; some that slow down
+beyond 8 to 64 requests, so that all get less done; one that refuses more than 32 at a time, one more than 20 a second.
+They run in a process of their own. Each gets 200 questions of `--chain` calls, one after the other, by the client that
+Hopgraph uses, without anything else: with the number that is right for the endpoint, and with auto. 10 questions for
+the one slot. Replies of endpoints for few calls take a quarter or half of `--latency`. `ideal` is all replies' seconds
+by slots, and one chain. Exit code 1 if auto takes more than 1.15 of the ideal, or more than 1.1 of the fixed value, or
+if a call fails.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 
@@ -42,21 +43,48 @@ class Kind:
     best: int
     """How many calls at a time are right for it."""
     questions: int = 200
+    speed: float = 1.0
+    """Its replies take `--latency` by this."""
     slots: int | None = None
     tells: bool = False
     most: int | None = None
     knee: int | None = None
+    rate: int | None = None
 
 
 KINDS = [
     *(
-        Kind(f"{slots} slots, {'tells' if tells else 'silent'}", slots, questions, slots, tells)
-        for slots, questions in ((1, 10), (8, 60), (64, 200), (256, 200))
-        for tells in (True, False)
+        Kind(f"{slots} slots, silent", slots, 10 if slots == 1 else 200, speed, slots)
+        for slots, speed in ((1, 4), (8, 4), (16, 4), (32, 2), (64, 1), (256, 1))
     ),
-    Kind("slower beyond 64", 64, knee=64),
+    *(
+        Kind(f"{slots} slots, tells", slots, speed=speed, slots=slots, tells=True)
+        for slots, speed in ((8, 4), (64, 1), (256, 1))
+    ),
+    *(
+        Kind(f"slower beyond {knee}", knee, speed=speed, knee=knee)
+        for knee, speed in ((8, 2), (16, 2), (32, 1), (64, 1))
+    ),
     Kind("refuses beyond 32", 32, most=32),
+    Kind("refuses beyond 20 a second", 20, rate=20),
 ]
+
+
+class Rationing(Simulated):
+    """An endpoint that takes so many requests in each second."""
+
+    rate: int | None = None
+    _second = _taken = 0
+
+    def enter(self) -> bool:
+        """Whether a request is accepted."""
+        with self._counting:
+            second = int(time.monotonic())
+            self._second, self._taken = second, self._taken if second == self._second else 0
+            self._taken += 1
+            over = self.rate is not None and self._taken > self.rate
+            self.refused += over
+        return not over and super().enter()
 
 
 def main(
@@ -66,28 +94,40 @@ def main(
 ) -> None:
     """Print the table."""
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {latency:g} s a reply, {chain} calls a question\n")
-    print("| endpoint | ideal s | best fixed s | with | 16, s | auto s | auto / ideal | auto / best | refused |")
+    print(
+        "| endpoint | ideal s | fixed s | with | auto s | auto / ideal | auto / fixed | refused | CPU s, ours and its |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     missed = False
     for kind in (kind for kind in KINDS if only in kind.name):
-        ideal = latency * (kind.questions * chain / kind.best + chain)
-        fixed = {}
-        for limit in sorted({kind.best, 16, 256} if kind.most is None and kind.knee is None else {kind.best, 16}):
-            fixed[limit] = measure(kind, limit, latency, chain)[0]
-        best = min(fixed, key=lambda limit: fixed[limit])
-        taken, refused = measure(kind, "auto", latency, chain)
-        missed |= taken > WORST * ideal or taken > WORST_BESIDE_FIXED * fixed[best]
-        row = f"| {kind.name} | {ideal:.1f} | {fixed[best]:.1f} | {best} | {fixed[16]:.1f} | {taken:.1f} "
-        print(f"{row}| {taken / ideal:.2f} | {taken / fixed[best]:.2f} | {refused} |", flush=True)
+        reply = latency / kind.speed
+        ideal = reply * (kind.questions * chain / kind.best + chain)
+        fixed = measure(kind, kind.best, reply, chain)
+        auto = measure(kind, "auto", reply, chain)
+        missed |= auto.seconds > WORST * ideal or auto.seconds > WORST_BESIDE_FIXED * fixed.seconds
+        row = f"| {kind.name} | {ideal:.1f} | {fixed.seconds:.1f} | {kind.best} | {auto.seconds:.1f} "
+        row += f"| {auto.seconds / ideal:.2f} | {auto.seconds / fixed.seconds:.2f} | {auto.refused} "
+        print(f"{row}| {auto.cpu:.1f}, {auto.server_cpu:.1f} |", flush=True)
     raise SystemExit(int(missed))
 
 
-def measure(kind: Kind, limit: int | Literal["auto"], latency: float, chain: int) -> tuple[float, int]:
-    """Seconds, and how many requests were refused; an error of any call is raised."""
+class Taken(NamedTuple):
+    """What 200 questions took."""
+
+    seconds: float
+    cpu: float
+    refused: int
+    server_cpu: float
+
+
+def measure(kind: Kind, limit: int | Literal["auto"], latency: float, chain: int) -> Taken:
+    """An error of any call is raised."""
     with serving(kind, latency) as (url, pipe):
-        taken = asyncio.run(ask(url, limit, kind.questions, chain))
+        before = time.process_time()
+        seconds = asyncio.run(ask(url, limit, kind.questions, chain))
+        cpu = time.process_time() - before
         pipe.send(None)
-        return taken, pipe.recv()
+        return Taken(seconds, cpu, *pipe.recv())
 
 
 async def ask(url: str, limit: int | Literal["auto"], questions: int, chain: int) -> float:
@@ -111,7 +151,7 @@ async def ask(url: str, limit: int | Literal["auto"], questions: int, chain: int
 
 @contextmanager
 def serving(kind: Kind, latency: float) -> Iterator[tuple[str, Connection]]:
-    """The endpoint in a process of its own: its URL, and a pipe that gives the number of refusals when it is asked."""
+    """The endpoint in a process of its own: its URL, and a pipe that gives refusals and CPU seconds when asked."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(there, kind, latency), daemon=True)
@@ -129,13 +169,14 @@ def serve(pipe: Connection, kind: Kind, latency: float) -> None:
     def seconds(_: Request) -> float:
         return latency * max(1.0, endpoint.in_flight / (kind.knee or 10_000)) ** 1.5
 
-    endpoint = Simulated(
+    endpoint = Rationing(
         lambda _: Completion("x"), "simulated", latency=seconds, slots=kind.slots, tells=kind.tells, most=kind.most
     )
+    endpoint.rate = kind.rate
     with endpoint.running():
         pipe.send(endpoint.url)
         pipe.recv()
-        pipe.send(endpoint.refused)
+        pipe.send((endpoint.refused, time.process_time()))
         time.sleep(3600)
 
 

@@ -4,46 +4,62 @@
 
 - vLLM reports how many requests run and how many wait. The limit follows: as many as run, and a quarter more that wait,
   so that a slot that becomes free is filled at once. llama.cpp's server reports its slots.
-- Refusals (429, 503) cut the limit to what was accepted, at most by half at a time, and it stays there; higher values
-  are tried after 30 s, then ever less often: additive increase, multiplicative decrease (Chiu and Jain, "Analysis of
-  the Increase and Decrease Algorithms for Congestion Avoidance", 1989) with a memory, as in CUBIC (RFC 9438).
-- Others are measured: slow start, which doubles the limit (RFC 5681) until replies show delay (RFC 9406, HyStart++),
-  then hill climbing on throughput, as in the .NET thread pool (Hellerstein, Morrison and Eilebrecht, "Optimizing
-  Concurrency Levels in the .NET ThreadPool", FeBID 2008). Throughput is calls in flight divided by the mean latency
-  (Little's law), over as many replies as there are calls in flight: neither one slow reply nor replies that are
-  answered at the same moment are taken for congestion.
+- Refusals (429, 503) cut the limit to what was accepted, and it stays there; higher values are tried after 30 s, then
+  ever less often: additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the Increase and Decrease
+  Algorithms for Congestion Avoidance", 1989) with a memory, as in CUBIC (RFC 9438). Where so many requests a second or
+  a minute are accepted, all calls pause as long as `Retry-After` says.
+- Others are measured: slow start, which doubles the limit (RFC 5681) while throughput grows with it. Where it stops
+  growing, the limit becomes what BBR calls the bandwidth-delay product (Cardwell et al., "BBR: Congestion-Based
+  Congestion Control", ACM Queue 2016): the highest throughput, times the seconds of a reply where none waits. From
+  there hill climbing on throughput, as in the .NET thread pool (Hellerstein, Morrison and Eilebrecht, "Optimizing
+  Concurrency Levels in the .NET ThreadPool", FeBID 2008).
+
+Throughput is replies by seconds, over whole multiples of the limit: replies that come all at the same moment are then
+counted right, and so are those of unlike lengths. The mean latency would be of the short ones, which come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-__all__ = ["MAX_LIMIT", "OPENING", "OPENING_PAUSE", "AdaptiveLimit", "Attempt", "FixedLimit"]
+__all__ = ["MAX_LIMIT", "OPENING", "TICK", "AdaptiveLimit", "Attempt", "FixedLimit"]
 
-OPENING = (16, 32, 64)
-"""The first limits of an endpoint that nothing is known of, `OPENING_PAUSE` apart: one that refuses does so at once."""
-OPENING_PAUSE = 0.1
+OPENING = 24
+"""The first limit of an endpoint that nothing is known of. One that is slower with 24 calls than with 8 loses little by
+the first of a thousand; one that takes 256 is at its limit after four times the seconds of a reply."""
+TICK = 0.1
+"""Seconds between two calls of `AdaptiveLimit.tick`."""
 MAX_LIMIT = 1024
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 60.0
 """Seconds that a `Retry-After` stops all calls at most."""
 _REFUSED_PAUSE, _LONGEST_REFUSED_PAUSE = 30.0, 480.0
 """Seconds after a refusal until a higher limit is tried: at first, and at most."""
-_SHORT_REFUSED_PAUSE = 5.0
-"""The same where a server counts requests a second: the pause that it asks for is what keeps to its ration."""
-_DOUBLING, _UP, _DOWN, _FAR_DOWN = 2.0, 1.25, 0.8, 0.5
+_RATION_PAUSE = 2.0
+"""The same, at least, where a server counts requests a second or a minute."""
+_RATION_OVER = 120.0
+"""Seconds without a refusal after which it is taken to have stopped counting."""
+_CUT, _RATION_CUT = 0.7, 0.9
+"""Factors that refusals cut the limit by at most, until they are seen again."""
+_GROWN = 1.4
+"""Factor by which throughput must grow for slow start to go on."""
+_UNSURE = 1.2
+"""The same for the opening: below, the opening itself may be too high."""
+_COLLAPSED = 0.95
+"""Factor of the throughput before at which calls are slowed down by each other, whatever comes."""
+_ROOM = 1.25
+"""Factor of the bandwidth-delay product: its figures are low where replies come in bursts."""
+_UP, _DOWN = 1.15, 0.87
 """Factors by which the limit is changed for a trial."""
-_CUT = 0.7
-"""Factor that refusals cut the limit by at most, until they are seen again."""
-_SLIGHT_CUT = 0.9
 _GAIN = 0.2
 """Share of the change in calls by which throughput must grow with them."""
 _SAME = 0.95
 """Share of the throughput that a lower limit must keep."""
-_FEWEST_REPLIES = 32
-_HELD, _LONGEST_HELD = 4, 32
-"""Windows between two trials: at first, and at most."""
+_FEWEST_REPLIES = 64
+"""Replies of a window at least, once slow start is over."""
+_LONGEST_HELD = 16
+"""Windows between two trials at most."""
 _SLOWEST = 3.0
 """How many times the lowest latency seen a higher limit may cost: several clients would outbid each other without."""
 
@@ -54,8 +70,7 @@ class Attempt:
 
     at: float
     epoch: int
-    """Changes with the limit: what was sent before says nothing of the new one."""
-    number: int
+    """Changes with the limit: of many refusals of one limit only the first counts."""
     open: bool = True
 
 
@@ -67,8 +82,6 @@ class FixedLimit:
     """
 
     paused_until = 0.0
-    informed = True
-    """Nothing has to be asked of the server."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -77,85 +90,96 @@ class FixedLimit:
     def sent(self, now: float) -> Attempt:
         """A request goes out."""
         self.in_flight += 1
-        return Attempt(now, 0, 0)
+        return Attempt(now, 0)
 
     def replied(self, attempt: Attempt, now: float) -> None:
         """It was answered."""
-        self._end(attempt)
+        self._end(attempt, now)
 
     def refused(self, attempt: Attempt, now: float, seconds: float = 0.0) -> None:
         """The server is too busy for it."""
-        self._end(attempt)
+        self._end(attempt, now)
 
-    def ended(self, attempt: Attempt) -> None:
+    def ended(self, attempt: Attempt, now: float) -> None:
         """It ended in a way that says nothing: cancelled, a bad request, no connection."""
-        self._end(attempt)
+        self._end(attempt, now)
 
-    def _end(self, attempt: Attempt) -> None:
+    def tick(self, now: float) -> None:
+        """Time passes: called every `TICK` while calls wait or are in flight."""
+
+    def _end(self, attempt: Attempt, now: float) -> None:
         attempt.open = False
         self.in_flight -= 1
-
-    def opened(self) -> bool:
-        """Raise the limit because nothing was refused for `OPENING_PAUSE`; False if there is no more to raise."""
-        return False
-
-
-class _Reply(NamedTuple):
-    number: int
-    seconds: float
-    in_flight: int
 
 
 class AdaptiveLimit(FixedLimit):
     """A limit that follows what the endpoint can take. All times are seconds of one clock."""
 
     def __init__(self) -> None:
-        super().__init__(OPENING[0])
+        super().__init__(OPENING)
         self.informed = False
+        """Whether the server says how busy it is."""
         self.paused_until = 0.0
-        self._phase: Literal["opening", "start", "up", "down", "hold"] = "opening"
-        self._epoch = self._numbers = 0
-        self._window: list[_Reply] = []
+        self._phase: Literal["start", "back", "up", "down", "hold"] = "start"
+        self._epoch = self._mistrusted = 0
+        # The window: since when, how many replies, and the seconds of all calls in flight until `_counted`.
+        self._since, self._replies, self._flying, self._counted, self._draining = 0.0, 0, 0.0, 0.0, False
         self._accepted = self.limit
         """The limit that a trial goes back to."""
         self._throughput: float | None = None
         """Calls a second at that limit."""
         self._lowest: float | None = None
-        """Mean seconds of a reply in the fastest window."""
-        self._held, self._hold_for, self._go_up = 0, _HELD, True
-        self._step = _DOUBLING
-        self._floor = 1
+        """Least mean seconds of a reply."""
+        self._held, self._hold_for, self._go_up = 0, 1, True
         self._refused_pause, self._no_higher_before = _REFUSED_PAUSE, 0.0
-        self._pause_began = self._pause = 0.0
-        self._rationed_by_time = False
-        self._mistrusted = 0
-
-    def sent(self, now: float) -> Attempt:
-        """A request goes out."""
-        self.in_flight += 1
-        self._numbers += 1
-        return Attempt(now, self._epoch, self._numbers)
+        self._pause = self._refused_at = 0.0
+        self._rationed, self._floor = False, 1
+        self._beside = 0
+        """Calls in flight beside those refused, when they were."""
+        self._freed_at = math.inf
+        """When the first of them ended."""
 
     @property
     def settled(self) -> bool:
         """Whether the first search for the limit is over."""
-        return self._phase == "hold"
+        return self._phase not in ("start", "back")
 
-    def opened(self) -> bool:
-        """Raise the limit because nothing was refused for `OPENING_PAUSE`; False if there is no more to raise."""
-        if self.informed or self._phase != "opening" or self.limit == OPENING[-1]:
-            return False
-        self._accepted = self.limit = next(limit for limit in OPENING if limit > self.limit)
-        return True
+    def sent(self, now: float) -> Attempt:
+        """A request goes out."""
+        if self.in_flight == 0:
+            self._measure_from(now)
+        self._count(now, 1)
+        return Attempt(now, self._epoch)
 
     def replied(self, attempt: Attempt, now: float) -> None:
         """It was answered."""
-        if attempt.epoch == self._epoch and not self.informed:
-            self._window.append(_Reply(attempt.number, now - attempt.at, self.in_flight))
-            if len(self._window) >= self._window_size():
-                replies, self._window = sorted(self._window), []
-                self._judge(replies, now)
-        self._end(attempt)
+        self._freed_at = min(self._freed_at, now)
+        self._replies += 1
+        self._end(attempt, now)
+        if self._draining:
+            self._draining = self.in_flight >= self.limit
+            self._measure_from(now)
+        elif self._replies >= self._window() and not (self.informed or self._rationed):
+            seconds = max(now - self._since, 1e-9)
+            in_flight, throughput = self._flying / seconds, self._replies / seconds
+            self._measure_from(now)
+            if in_flight >= 0.8 * self.limit:  # else there was not enough to send
+                self._judge(throughput, in_flight / throughput, now)
+
+    def tick(self, now: float) -> None:
+        """Time passes: called every `TICK` while calls wait or are in flight."""
+        if self._rationed and now >= self._no_higher_before:
+            self._rationed = now - self._refused_at < _RATION_OVER
+            if self.in_flight >= 0.8 * self.limit:
+                self._set(min(MAX_LIMIT, self.limit + max(1, self.limit // 20)))
+            self._no_higher_before = now + self._refused_pause
+        # Replies that would be too late, if they came, need not be waited for: what replaced them would be late, too.
+        if self._phase == "start" and self._throughput and not self.informed:
+            self._count(now, 0)
+            seconds = now - self._since
+            late = seconds > self._window() / (_COLLAPSED * self._throughput)
+            if late and self._flying >= 0.8 * self.limit * seconds:
+                self._judge_start(0.0)
 
     def refused(self, attempt: Attempt, now: float, seconds: float = 0.0) -> None:
         """The server is too busy for it.
@@ -165,21 +189,27 @@ class AdaptiveLimit(FixedLimit):
             now: The time.
             seconds: The server's `Retry-After`; 0 without one.
         """
-        self._end(attempt)
+        self._end(attempt, now)
+        # Where so many at a time are accepted, another can be sent for each that ends. Where so many a second are, not.
+        if now < self._pause and self.in_flight == 0:
+            self._rationed = True
+        elif now >= self._pause:
+            self._freed_at, self._beside = math.inf, self.in_flight
+        elif attempt.at < self._freed_at:
+            self._beside = min(self._beside, self.in_flight)
+        else:
+            self._rationed |= self.in_flight < self._beside
+        seconds = min(seconds, LONGEST_PAUSE)
+        self._pause, self._refused_at = max(self._pause, now + seconds), now
         if attempt.epoch == self._epoch:  # the first refusal since the limit changed
             if now >= self._no_higher_before > 0:
                 self._refused_pause = min(2 * self._refused_pause, _LONGEST_REFUSED_PAUSE)
-            self._floor = max(1, int(self.limit * (_SLIGHT_CUT if self._rationed_by_time else _CUT)))
-        # Where so many at a time are accepted, another can be sent for each that ends. Where so many a second are, not.
-        self._rationed_by_time |= self._pause_began < attempt.at < self._pause
-        if now >= self._pause:
-            self._pause_began = now
-        self._pause = max(self._pause, now + min(seconds, LONGEST_PAUSE))
-        if self._rationed_by_time:
+            self._floor = max(1, int(self.limit * (_RATION_CUT if self._rationed else _CUT)))
+        if self._rationed:
             self.paused_until = self._pause
-        self.limit = max(self._floor, min(self.limit, self.in_flight), 1)
-        self._no_higher_before = now + (_SHORT_REFUSED_PAUSE if self._rationed_by_time else self._refused_pause)
-        self._rest()
+            self._refused_pause = max(_RATION_PAUSE, 2 * seconds)
+        self._no_higher_before = now + self._refused_pause
+        self._rest(max(self._floor, min(self.limit, self.in_flight), 1))
 
     def has_slots(self, slots: int) -> None:
         """The server says how many requests it works on at a time; a few more are sent, which wait there."""
@@ -205,94 +235,102 @@ class AdaptiveLimit(FixedLimit):
             self._set(int(min(MAX_LIMIT, self.limit + max(1, more))))
 
     def _set(self, limit: int) -> None:
+        self._draining = self.in_flight > limit
         self.limit = limit
         self._epoch += 1
-        self._window = []
 
-    def _rest(self) -> None:
+    def _rest(self, limit: int) -> None:
         """Stay at this limit for a while."""
-        self._phase, self._accepted, self._throughput, self._held = "hold", self.limit, None, 0
-        self._set(self.limit)
+        self._phase, self._accepted, self._throughput, self._held = "hold", limit, None, 0
+        self._set(limit)
 
-    def _window_size(self) -> int:
-        if self._phase == "opening":
-            return self.limit
-        return max(self.limit // 2, 8) if self._phase == "start" else max(self.limit, _FEWEST_REPLIES)
+    def _end(self, attempt: Attempt, now: float) -> None:
+        attempt.open = False
+        self._count(now, -1)
 
-    def _judge(self, replies: Sequence[_Reply], now: float) -> None:
+    def _count(self, now: float, change: int) -> None:
+        self._flying += self.in_flight * (now - self._counted)
+        self._counted = now
+        self.in_flight += change
+
+    def _measure_from(self, now: float) -> None:
+        self._since, self._replies, self._flying, self._counted = now, 0, 0.0, now
+
+    def _window(self) -> int:
+        """Replies that are counted: whole multiples of the limit."""
+        if not self.settled:  # after a collapse, late replies of it are still to come
+            return self.limit * (2 if self._phase == "back" else 1)
+        return self.limit * max(2, -(-_FEWEST_REPLIES // self.limit))
+
+    def _judge(self, throughput: float, seconds: float, now: float) -> None:
         """Compare a window's throughput with that of the limit before, and choose the next limit."""
-        in_flight = sum(reply.in_flight for reply in replies) / len(replies)
-        if in_flight < 0.8 * self.limit:
-            return  # there was not enough to send
-        seconds = sum(reply.seconds for reply in replies) / len(replies)
-        throughput = in_flight / max(seconds, 1e-9)
         self._lowest = min(seconds, self._lowest * 1.02) if self._lowest else seconds
-        if self._phase == "opening" and (queued := _rise(replies)) > 2:
-            self._accepted = self.limit = max(2, round(self.limit / queued))
-            self._rest()
-        elif self._phase in ("opening", "start"):
+        if self._phase == "start":
             self._judge_start(throughput)
+        elif self._phase == "back":
+            self._judge_back(throughput)
         elif self._phase == "hold":
             self._judge_hold(throughput, now)
         else:
             self._judge_trial(throughput, seconds)
 
     def _judge_start(self, throughput: float) -> None:
-        before = self._throughput
-        if before is None or throughput >= before * (1 + _GAIN * (_DOUBLING - 1)):
-            self._phase, self._accepted, self._throughput = "start", self.limit, throughput
-            self._set(min(MAX_LIMIT, int(self.limit * _DOUBLING)))
+        """Slow start: double the limit while throughput grows."""
+        before = self._throughput or 0.0
+        if throughput >= _GROWN * before:
+            self._accepted, self._throughput = self.limit, throughput
+            self._set(min(MAX_LIMIT, 2 * self.limit))
+        elif throughput < _UNSURE * before and self._accepted == OPENING:
+            self._phase, self._throughput = "back", max(throughput, before)
+            self._set(OPENING // 2)
         else:
-            self._try("down", _FAR_DOWN if throughput < 0.9 * before else _DOWN)
+            self._land(max(throughput, before))
+
+    def _judge_back(self, throughput: float) -> None:
+        """The opening was too high: halve the limit while throughput stays."""
+        before = self._throughput or 0.0
+        if throughput >= _SAME * before and self.limit > 1:
+            self._throughput = max(throughput, before)
+            self._set(self.limit // 2)
+        else:
+            self._land(before)
+
+    def _land(self, throughput: float) -> None:
+        """End slow start at the bandwidth-delay product, and try a higher limit soon."""
+        self._rest(max(1, round(_ROOM * throughput * (self._lowest or 0.0))))
+        self._hold_for, self._go_up = 1, False
 
     def _judge_hold(self, throughput: float, now: float) -> None:
         before = self._throughput
         self._throughput = throughput if before is None else 0.7 * before + 0.3 * throughput
         self._held += 1
-        may_rise = now >= self._no_higher_before
-        if before is not None and throughput > 1.5 * before and may_rise:
-            self._throughput = throughput
-            self._try("up", _DOUBLING)
-        elif before is not None and throughput < 0.6 * before:
-            self._throughput, self._held, self._go_up = None, self._hold_for, True  # seen again, a lower limit is tried
-        elif self._rationed_by_time and may_rise:
-            self._set(self.limit + max(1, self.limit // 20))
-            self._accepted = self.limit
-        elif self._held >= self._hold_for and may_rise:
+        if self._held >= self._hold_for and now >= self._no_higher_before:
             self._go_up = not self._go_up
-            self._try("up", _UP) if self._go_up else self._try("down", _DOWN)
+            self._try("up" if self._go_up else "down")
 
     def _judge_trial(self, throughput: float, seconds: float) -> None:
         before = self._throughput or 0.0
         if self._phase == "up":
-            change = self.limit / self._accepted - 1
             slow = seconds > _SLOWEST * (self._lowest or seconds)
-            good = throughput >= before * (1 + _GAIN * change) and not slow
+            good = throughput >= before * (1 + _GAIN * (self.limit / self._accepted - 1)) and not slow
         else:
             good = throughput >= before * _SAME
         if good:
-            self._accepted, self._throughput = self.limit, max(throughput, before)
-            self._hold_for = _HELD
-            self._try(self._phase, self._step)  # type: ignore[arg-type]
+            self._accepted, self._throughput, self._hold_for = self.limit, max(throughput, before), 1
+            self._try(self._phase)  # type: ignore[arg-type]
             return
-        self._hold_for = min(2 * self._hold_for, _LONGEST_HELD)
-        self.limit = self._accepted
-        self._rest()
+        if self._phase == "down":
+            self._hold_for = min(2 * self._hold_for, _LONGEST_HELD)
+        self._rest(self._accepted)
 
-    def _try(self, phase: Literal["up", "down"], step: float) -> None:
+    def _try(self, phase: Literal["up", "down"]) -> None:
         """Take another limit for one window."""
-        self._phase, self._step = phase, step
-        wanted = round(self._accepted * step)
-        wanted = max(wanted, self._accepted + 1) if step > 1 else min(wanted, self._accepted - 1)
-        wanted = min(MAX_LIMIT, max(1, wanted))
+        self._phase = phase
+        if phase == "up":
+            wanted = min(MAX_LIMIT, max(round(self._accepted * _UP), self._accepted + 1))
+        else:
+            wanted = max(1, min(round(self._accepted * _DOWN), self._accepted - 1))
         if wanted == self._accepted:
-            self._rest()
+            self._rest(wanted)
         else:
             self._set(wanted)
-
-
-def _rise(replies: Sequence[_Reply]) -> float:
-    """How many times as long the requests sent last took as those sent first: more than 1 where a queue grew."""
-    quarter = max(1, len(replies) // 4)
-    first, last = replies[:quarter], replies[-quarter:]
-    return sum(reply.seconds for reply in last) / max(sum(reply.seconds for reply in first), 1e-9)

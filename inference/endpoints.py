@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from weakref import WeakValueDictionary
 
 from inference.adaptive import OPENING
 from inference.endpoint import Endpoint
@@ -12,14 +14,18 @@ from inference.settings import Role, get_settings
 __all__ = ["calls_at_once", "get_endpoint", "limiters"]
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
+_limiters: WeakValueDictionary[tuple[str, int | str], Limiter] = WeakValueDictionary()
+"""One for each server: `graph.invoke` and a program's own `ainvoke` run in loops of their own and share the limit."""
+# A forked process begins anew: its parent's calls are not in flight here.
+os.register_at_fork(after_in_child=_limiters.clear)
 
 
 def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str | None = None) -> Endpoint:
     """The endpoint of a role's server: one object an event loop and model.
 
-    All models of a server share its concurrency limit. Call it with a running loop. Without a URL in HOPGRAPH_LLM_URL
-    or in the role's own variable the embedded model's server is used; unless its URL is given, it is located or started
-    here, which blocks the loop: nodes use `nodes.kit.model.open_endpoint`.
+    All models of a server share its concurrency limit, in all event loops of this process. Call it with a running loop.
+    Without a URL in HOPGRAPH_LLM_URL or in the role's own variable the embedded model's server is used; unless its URL
+    is given, it is located or started here, which blocks the loop: nodes use `nodes.kit.model.open_endpoint`.
 
     Args:
         model: Model name; None for the one that the settings name.
@@ -40,9 +46,7 @@ def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str 
         if own:  # another server's context and key are its own
             settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
         endpoint = Endpoint(place[0] or embedded or _embedded_url(), place[1], settings, locate, prefix)
-        for (server, *_), other in known.items():
-            if server == place[0]:
-                endpoint.limiter = other.limiter
+        endpoint.limiter = _limiters.setdefault((place[0], settings.llm_concurrency), endpoint.limiter)
         known[place] = endpoint
     return known[place]
 
@@ -57,7 +61,7 @@ def calls_at_once() -> int:
     """Model calls that may be in flight at present, at the endpoint that takes the most."""
     concurrency = get_settings().llm_concurrency
     if concurrency == "auto":
-        return max((limiter.limit for limiter in limiters()), default=OPENING[0])
+        return max((limiter.limit for limiter in limiters()), default=OPENING)
     return concurrency
 
 

@@ -75,10 +75,9 @@ class Server:
             if self._info is None:
                 self._info = await self._ask_server()
                 if self._info.kind == "vllm":
-                    self.limiter.wants_news = LoadWatch(self.limiter, self._metrics)
-                if self._info.slots and self.limiter.adaptive is not None:
-                    self.limiter.adaptive.has_slots(self._info.slots)
-                    self.limiter.update()
+                    self.limiter.ask_for_news(LoadWatch(self.limiter, self._metrics))
+                if self._info.slots:
+                    self.limiter.has_slots(self._info.slots)
         return self._info
 
     async def _ask_server(self) -> ServerInfo:

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 
-from inference.adaptive import AdaptiveLimit
 from inference.http import Refusal
 from inference.limiter import Limiter
 
@@ -18,7 +17,7 @@ _PAUSE = 0.5
 
 
 class LoadWatch:
-    """Requests the metrics in the background; the limiter calls it every tenth of a second while calls wait.
+    """Requests the metrics in the background; the limiter calls it ten times a second while there are calls.
 
     Args:
         limiter: Told what the metrics say.
@@ -40,9 +39,9 @@ class LoadWatch:
         now = time.monotonic()
         if now - self._requested >= (_PAUSE if adaptive.settled else 0):
             self._requested = now
-            self._request = asyncio.create_task(self._update(adaptive))
+            self._request = asyncio.create_task(self._update())
 
-    async def _update(self, adaptive: AdaptiveLimit) -> None:
+    async def _update(self) -> None:
         import aiohttp
 
         try:
@@ -51,8 +50,7 @@ class LoadWatch:
             text = ""
         self._has_metrics = "vllm:num_requests_running" in text
         if self._has_metrics:
-            adaptive.told(_gauge(text, "running"), _gauge(text, "waiting"))
-            self._limiter.update()
+            self._limiter.told(_gauge(text, "running"), _gauge(text, "waiting"))
 
 
 def _gauge(text: str, name: str) -> float:

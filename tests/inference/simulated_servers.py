@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
-from inference.adaptive import OPENING_PAUSE, AdaptiveLimit, Attempt, FixedLimit
+from inference.adaptive import TICK, AdaptiveLimit, Attempt, FixedLimit
+from inference.retries import FIRST_BACKOFF, MAX_BACKOFF
 
 
 @dataclass
@@ -46,7 +47,8 @@ class Server:
         knee: Beyond so many at a time the server's total speed falls, as (knee / n) ** collapse.
         collapse: 0: the total stays the same.
         most: Beyond so many in flight it refuses.
-        rate: Beyond so many in a second it refuses.
+        rate: Beyond so many in a second, on average over a `period`, it refuses.
+        period: Seconds after which it counts anew.
     """
 
     def __init__(
@@ -57,32 +59,27 @@ class Server:
         collapse: float = 0.5,
         most: float = math.inf,
         rate: float = math.inf,
+        period: float = 1.0,
     ) -> None:
-        self.clock, self.slots, self.knee, self.collapse, self.most, self.rate = (
-            clock,
-            slots,
-            knee,
-            collapse,
-            most,
-            rate,
-        )
+        self.clock, self.slots, self.knee, self.collapse = clock, slots, knee, collapse
+        self.most, self.rate, self.period = most, rate, period
         self.running: list[tuple[float, int, Job]] = []
         self.waiting: deque[Job] = deque()
         self.speed = 1.0
         self.peak = 0
         self._since = self._worked = 0.0
         self._version, self._count = 0, count()
-        self._second, self._in_second = -1, 0
+        self._period, self._in_period = -1, 0
 
     def take(self, job: Job) -> float | None:
         """Accept a request, or give the seconds of `Retry-After`."""
         if len(self.running) + len(self.waiting) >= self.most:
             return 1.0
-        second = int(self.clock.now)
-        self._in_second = self._in_second + 1 if second == self._second else 1
-        self._second = second
-        if self._in_second > self.rate:
-            return second + 1 - self.clock.now
+        period = int(self.clock.now / self.period)
+        self._in_period = self._in_period + 1 if period == self._period else 1
+        self._period = period
+        if self._in_period > self.rate * self.period:
+            return math.ceil((period + 1) * self.period - self.clock.now)
         self._advance()
         if len(self.running) < self.slots:
             self._work_on(job)
@@ -162,9 +159,9 @@ class Client:
 
     def start(self) -> None:
         self._begin()
-        self.clock.after(OPENING_PAUSE, self._open_up)
+        self.clock.after(TICK, self._open_up)
         if self.told:
-            self.clock.after(OPENING_PAUSE * self._random.uniform(0.8, 1.2), self._poll)
+            self.clock.after(TICK * self._random.uniform(0.8, 1.2), self._poll)
 
     @property
     def done(self) -> bool:
@@ -187,16 +184,17 @@ class Client:
         heappush(self._queue, (priority, next(self._count), question, left))
 
     def _open_up(self) -> None:
-        if self.limit.opened():
-            self._send()
-            self.clock.after(OPENING_PAUSE, self._open_up)
+        self.limit.tick(self.clock.now)
+        self._send()
+        if not self.done:
+            self.clock.after(TICK, self._open_up)
 
     def _poll(self) -> None:
         assert isinstance(self.limit, AdaptiveLimit)
         self.limit.told(len(self.server.running), len(self.server.waiting))
         self._send()
         if not self.done:
-            self.clock.after(OPENING_PAUSE * self._random.uniform(0.8, 1.2), self._poll)
+            self.clock.after(TICK * self._random.uniform(0.8, 1.2), self._poll)
 
     def _send(self) -> None:
         if self.clock.now < self.limit.paused_until:
@@ -218,10 +216,16 @@ class Client:
         def then() -> None:
             self.refusals += 1
             self.limit.refused(attempt, self.clock.now, seconds)
-            self._wait(question, left)
+            # The client's own pause before it tries again, and what the server asks for.
+            pause = max(FIRST_BACKOFF * self._random.uniform(1, 2), min(seconds, MAX_BACKOFF))
+            self.clock.after(pause, lambda: self._again(question, left))
             self._send()
 
         return then
+
+    def _again(self, question: int, left: int) -> None:
+        heappush(self._queue, (-1, next(self._count), question, left))
+        self._send()
 
     def _reply(self, attempt: Attempt, question: int, left: int) -> Callable[[], None]:
         def then() -> None:

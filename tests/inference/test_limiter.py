@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from hopgraph.simulation.endpoint import Completion as SimulatedReply
 from hopgraph.simulation.endpoint import Endpoint as Simulated
+from inference.adaptive import OPENING
 from inference.chat import Message
 from inference.endpoint import Endpoint
+from inference.endpoints import get_endpoint
 from inference.limiter import Limiter, priority
-from inference.settings import Settings
+from inference.settings import Settings, get_settings
 
 
 async def run(limiter, jobs, seconds=0.0):
@@ -72,22 +76,13 @@ async def test_the_place_of_a_task_that_was_cancelled_is_not_lost():
     assert limiter.in_flight == 0
 
 
-async def test_auto_lets_more_in_while_nothing_is_refused():
-    limiter = Limiter("auto")
+async def test_auto_lets_more_in_as_replies_come_and_says_so():
+    limiter, calls = Limiter("auto"), 10 * OPENING
     changes = []
     limiter.on_change(lambda: changes.append(limiter.limit))
-    reached, all_in = asyncio.Event(), 0
-
-    async def one():
-        nonlocal all_in
-        async with limiter.attempt():
-            all_in += 1
-            if all_in == 60:
-                reached.set()
-            await reached.wait()
-
-    await asyncio.wait_for(asyncio.gather(*(one() for _ in range(60))), 30)
-    assert changes == [32, 64]
+    _, most = await run(limiter, [(n, 0) for n in range(calls)], 0.02)
+    assert changes[0] == 2 * OPENING
+    assert most >= 2 * OPENING
     assert limiter.in_flight == 0
 
 
@@ -125,3 +120,132 @@ async def test_a_server_that_refuses_is_asked_less_and_no_call_fails():
     server, endpoint = await fast_enough(None, most=24)
     assert server.refused <= 64
     assert endpoint.limiter.limit <= 32
+
+
+def in_threads(*works):
+    """Run each in an event loop of its own, side by side."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        for future in [pool.submit(asyncio.run, asyncio.wait_for(work, 60)) for work in works]:
+            future.result()
+
+
+def test_loops_of_several_threads_share_the_limit_and_all_get_through():
+    limiter, lock, now, most = Limiter(3), threading.Lock(), 0, 0
+
+    async def one(number):
+        nonlocal now, most
+        async with limiter.attempt():
+            with lock:
+                now, most = now + 1, max(most, now + 1)
+            try:
+                await asyncio.sleep(0.001 * (number % 3))
+            finally:
+                with lock:
+                    now -= 1
+
+    async def work():
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(number)) for number in range(200)]
+            for task in tasks[::5]:
+                await asyncio.sleep(0)
+                task.cancel()
+        assert sum(not task.cancelled() for task in tasks) == 160
+
+    in_threads(*(work() for _ in range(4)))
+    assert most == 3
+    assert limiter.in_flight == 0
+    assert asyncio.run(run(limiter, [("last", 0)]))[0] == ["last"]
+
+
+def test_a_place_that_goes_to_another_loop_wakes_it():
+    limiter, order = Limiter(1), []
+    taken, waiting = threading.Event(), threading.Event()
+
+    async def first():
+        async with limiter.attempt():
+            taken.set()
+            await asyncio.to_thread(waiting.wait)
+            order.append("first")
+
+    async def second():
+        await asyncio.to_thread(taken.wait)
+        waits = asyncio.create_task(run(limiter, [("second", 0)]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        waiting.set()
+        order.extend((await waits)[0])
+
+    in_threads(first(), second())
+    assert order == ["first", "second"]
+
+
+def test_a_loop_that_was_left_in_the_middle_of_a_call_keeps_no_place():
+    limiter = Limiter(1)
+    left = asyncio.new_event_loop()
+
+    async def take():
+        async with limiter.attempt():
+            await asyncio.sleep(60)
+
+    tasks = [left.create_task(take()) for _ in range(2)]  # one has the place, one waits for it
+    left.run_until_complete(asyncio.sleep(0.01))
+    order, _ = asyncio.run(asyncio.wait_for(run(limiter, [("other", 0), ("more", 0)]), 10))
+    assert order == ["other", "more"]
+    for task in tasks:
+        task.cancel()
+    left.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    left.close()
+    assert limiter.in_flight == 0
+
+
+def test_listeners_are_called_in_their_own_loop():
+    limiter = Limiter("auto")
+    heard = []
+
+    async def listen():
+        changed = asyncio.Event()
+
+        def listener():
+            heard.append(threading.get_ident())
+            changed.set()
+
+        limiter.on_change(listener)
+        ready.set()
+        await changed.wait()
+        limiter.forget(listener)
+        assert heard == [threading.get_ident()]
+
+    async def change():
+        await asyncio.to_thread(ready.wait)
+        limiter.has_slots(7)
+
+    ready = threading.Event()
+    in_threads(listen(), change())
+    assert heard
+
+
+def test_calls_of_a_synchronous_program_and_of_its_own_loop_share_an_endpoints_limit(monkeypatch):
+    server = Simulated(lambda _: SimulatedReply("x"), "m", latency=0.05)
+    most = 0
+    enter = server.enter
+
+    def counted():
+        nonlocal most
+        accepted = enter()
+        most = max(most, server.in_flight)
+        return accepted
+
+    server.enter = counted
+
+    async def work():
+        endpoint = get_endpoint("m")
+        await asyncio.gather(*(endpoint.complete([Message("user", "x")], request_id=str(n)) for n in range(12)))
+        await endpoint.close()
+
+    with server.running():
+        monkeypatch.setenv("HOPGRAPH_LLM_URL", server.url)
+        monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "2")
+        get_settings.cache_clear()
+        in_threads(work(), work())
+    assert len(server.requests) == 24
+    assert most <= 2
