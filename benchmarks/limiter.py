@@ -54,7 +54,7 @@ class Kind:
 
 KINDS = [
     *(
-        Kind(f"{slots} slots, silent", slots, 10 if slots == 1 else 200, speed, slots)
+        Kind(f"{slots} slot{'s' * (slots > 1)}, silent", slots, 10 if slots == 1 else 200, speed, slots)
         for slots, speed in ((1, 4), (8, 4), (16, 4), (32, 2), (64, 1), (256, 1))
     ),
     *(
