@@ -37,11 +37,11 @@ def after_wave(state: CompactState) -> str:
 
 builder = StateGraph(CompactState, context_schema=CompactContext, input_schema=QuestionInput)
 builder.add_node("intake", intake(resets=lambda given: {"plan": [], "wave": 0}))
-builder.add_node("decomposer", question_decomposer("compactrag/decomposer"))
-builder.add_node("rewriter", rewriter())
-builder.add_node("retriever", pair_retriever())
-builder.add_node("extractor", answer_extractor())
-builder.add_node("collector", pair_collector())
+builder.add_node("decomposer", question_decomposer)
+builder.add_node("rewriter", rewriter)
+builder.add_node("retriever", pair_retriever)
+builder.add_node("extractor", answer_extractor)
+builder.add_node("collector", pair_collector)
 builder.add_node(
     "generator", generator("compactrag/synthesizer", blocks=pair_blocks, values=resolved, output=ReasonedAnswer)
 )

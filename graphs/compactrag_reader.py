@@ -34,11 +34,11 @@ def after_check(state: ReaderState, context: ReaderContext) -> str:
 
 
 builder = StateGraph(ReaderState, context_schema=ReaderContext, input_schema=ReaderInput)
-builder.add_node("passage_intake", passage_intake())
-builder.add_node("entity_annotator", entity_annotator())
-builder.add_node("pair_writer", pair_writer("compactrag_reader/reader", "compactrag_reader/reader_pairs"))
-builder.add_node("verbatim_checker", verbatim_checker())
-builder.add_node("coverage_repairer", coverage_repairer("compactrag_reader/coverage"))
+builder.add_node("passage_intake", passage_intake)
+builder.add_node("entity_annotator", entity_annotator)
+builder.add_node("pair_writer", pair_writer)
+builder.add_node("verbatim_checker", verbatim_checker)
+builder.add_node("coverage_repairer", coverage_repairer)
 
 AFTER_CHECK: dict[Hashable, str] = {"not covered": "coverage_repairer", "done": END}
 builder.add_edge(START, "passage_intake")

@@ -14,43 +14,16 @@ from typing import Any
 
 from langchain_core.runnables.graph import Graph
 
+from hopgraph.mermaid import mermaid
 from hopgraph.methods import load
 from inference.errors import InputError
 
-__all__ = ["draw", "is_current", "mermaid", "png", "svg"]
+__all__ = ["draw", "is_current", "png", "svg"]
 
 _FOLDER = files("hopgraph").joinpath("drawings")
 _LIGHT, _DARK = "#eef2fb", "#5b6b8c"
 _NODE = r'(<g id="node\d+" class="node">\n<title>{title}</title>\n)(.*?)<text([^<]*)</text>'
 """A node in a drawing: its head, its shape, and its text."""
-
-
-def mermaid(graph: Graph) -> str:
-    """A graph as Mermaid text: nodes by name, conditional edges dotted with their label, subgraphs in a box. Sorted."""
-    ends = [f'  {name}(["{name.strip("_")}"])' for name in graph.nodes if name.startswith("__")]
-    edges = [f"  {_id(edge.source)} {_arrow(edge.data, edge.conditional)} {_id(edge.target)}" for edge in graph.edges]
-    inner = sorted(name.split(":", 1) for name in graph.nodes if ":" in name)
-    boxes = [
-        line
-        for box in sorted({outer for outer, _ in inner})
-        for line in (
-            f"  subgraph {box}",
-            *(f'    {_id(f"{outer}:{name}")}["{name}"]' for outer, name in inner if outer == box),
-            "  end",
-        )
-    ]
-    return "\n".join(["graph TD", *ends, *boxes, *sorted(edges)])
-
-
-def _id(name: str) -> str:
-    """A node's name as Mermaid takes it."""
-    return name.replace(":", "_")
-
-
-def _arrow(label: object, conditional: bool) -> str:
-    if conditional:
-        return f"-. {label} .->" if label else "-.->"
-    return "-->"
 
 
 def png(graph: Graph) -> bytes:

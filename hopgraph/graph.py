@@ -14,7 +14,7 @@ from langgraph.types import Command, StateSnapshot
 from hopgraph.background import iterate, run
 from hopgraph.checkpoints import asynchronous
 from hopgraph.contexts import checked
-from hopgraph.drawing import mermaid
+from hopgraph.mermaid import mermaid
 from inference.errors import InputError
 from nodes.kit.context import Context
 

@@ -11,8 +11,8 @@ from langgraph.types import Overwrite
 
 from inference.errors import InputError
 from inference.structured import well_formed
-from nodes.compactrag.pairs import pairs_ref
 from nodes.kit.context import Context
+from nodes.kit.knowledge import pairs_ref
 from nodes.kit.passages import index_ref
 from nodes.kit.state import GivenPassage, IndexRef, Node
 from prompts.loader import parse_override

@@ -28,13 +28,14 @@ def graph(
             print(f"{name:20}{about}")
         return
     from hopgraph import drawing
+    from hopgraph.mermaid import mermaid
     from inference.errors import InputError
 
     shown = load(method).get_graph(xray=True)
     wanted = [(svg, drawing.svg(method).encode())] if svg is not None else []
     wanted += [(png, drawing.png(shown))] if png is not None else []
     if not wanted:
-        print(drawing.mermaid(shown))
+        print(mermaid(shown))
     for path, picture in wanted:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

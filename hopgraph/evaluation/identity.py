@@ -198,7 +198,7 @@ def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
 
 def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """Which knowledge bases are searched, and how far each was read, if a method needs one."""
-    from nodes.compactrag.pairs import pairs_ref
+    from nodes.kit.knowledge import pairs_ref
     from nodes.kit.passages import index_ref
 
     names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)

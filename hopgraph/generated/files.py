@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hopgraph import drawing
 from hopgraph.generated import evaluation, settings
+from hopgraph.mermaid import mermaid
 from hopgraph.methods import ABOUTS, load
 from inference.errors import InputError
 
@@ -99,7 +100,7 @@ def _paper(method: str) -> str:
 
 def _card(method: str, root: Path) -> str:
     """A method's card with its graph as it is; one that is missing begins with a table to fill in."""
-    graph = f"```mermaid\n{drawing.mermaid(load(method).get_graph(xray=True))}\n```"
+    graph = f"```mermaid\n{mermaid(load(method).get_graph(xray=True))}\n```"
     path = root / "graphs" / f"{method}.md"
     if not path.is_file():
         head = [f"# {ABOUTS[method].name} (`{method}.py`)", _paper(method), graph]

@@ -17,45 +17,40 @@ from nodes.compactrag.pairs import fetch_pairs
 from nodes.compactrag.state import CompactState, SubQuestion
 from nodes.kit.deadlines import within_deadlines
 from nodes.kit.rendering import plain
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged, step
 from stores.readings import Pair
 
 __all__ = ["answer_extractor"]
 
 
-def answer_extractor() -> Node:
-    """A node that extracts answers for the sub-questions of the current wave, on a small local model.
+async def answer_extractor(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
+    """Extract answers for the sub-questions of the current wave, on a small local model.
 
     It reads the rewritten sub-question together with its pairs. Without pairs there is no answer; without extractor
     (the ablation) there is none for anybody.
     """
-
-    async def answer_extractor(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: CompactContext = runtime.context
-        done = {"wave": state["wave"] + 1}
-        if "extractor" in context.ablate:
-            return done
-        wave = [item for item in in_wave(state["plan"], state["wave"]) if item["pairs"]]
-        async with within_deadlines(runtime):
-            pairs = await fetch_pairs(state, [ref["id"] for item in wave for ref in item["pairs"]])
-            found = await asyncio.to_thread(_extract, wave, pairs)
-        steps = [
-            step(
-                f"root/{item['number']}/answer",
-                "answer",
-                parent=f"root/{item['number']}",
-                question=item["rewritten"],
-                answer=found[item["number"]]["answer"],
-                score=found[item["number"]]["probability"],
-                evidence=[pairs[key].passage] if (key := found[item["number"]]["answer_from"]) else [],
-            )
-            for item in wave
-        ]
-        plan = [found.get(item["number"], item) for item in state["plan"]]
-        return {"plan": plan, "trajectory": steps, **done}
-
-    return answer_extractor
+    context = runtime.context
+    done = {"wave": state["wave"] + 1}
+    if "extractor" in context.ablate:
+        return done
+    wave = [item for item in in_wave(state["plan"], state["wave"]) if item["pairs"]]
+    async with within_deadlines(runtime):
+        pairs = await fetch_pairs(state, [ref["id"] for item in wave for ref in item["pairs"]])
+        found = await asyncio.to_thread(_extract, wave, pairs)
+    steps = [
+        step(
+            f"root/{item['number']}/answer",
+            "answer",
+            parent=f"root/{item['number']}",
+            question=item["rewritten"],
+            answer=found[item["number"]]["answer"],
+            score=found[item["number"]]["probability"],
+            evidence=[pairs[key].passage] if (key := found[item["number"]]["answer_from"]) else [],
+        )
+        for item in wave
+    ]
+    plan = [found.get(item["number"], item) for item in state["plan"]]
+    return {"plan": plan, **done, **logged(steps)}
 
 
 def _extract(wave: Sequence[SubQuestion], pairs: dict[str, Pair]) -> dict[int, SubQuestion]:

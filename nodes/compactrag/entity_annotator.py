@@ -6,13 +6,10 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from langgraph.runtime import Runtime
-
 from nodes.compactrag.state import Entity, ReaderState
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import plain
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged, step
 from stores.entities import find_entities
 
 __all__ = ["entity_annotator"]
@@ -21,20 +18,16 @@ __all__ = ["entity_annotator"]
 _thread = ThreadPoolExecutor(1, "entities")
 
 
-def entity_annotator() -> Node:
-    """A node that finds the entities which the pairs have to name, by spaCy."""
-
-    async def entity_annotator(state: ReaderState, runtime: Runtime[Any]) -> dict[str, Any]:
-        passage = (await fetch(state, [state["source"]["id"]]))[0]
-        found = await asyncio.get_running_loop().run_in_executor(_thread, find_entities, plain(passage.text))
-        entities = [Entity(text=entity.text, label=entity.label) for entity in found]
-        row = step(
-            "root/entity_annotator",
-            "decompose",
-            question=state["question"],
-            answer=", ".join(entity["text"] for entity in entities),
-            evidence=[passage.id],
-        )
-        return {"entities": entities, "trajectory": [row]}
-
-    return entity_annotator
+async def entity_annotator(state: ReaderState) -> dict[str, Any]:
+    """Find the entities which the pairs have to name, by spaCy."""
+    passage = (await fetch(state, [state["source"]["id"]]))[0]
+    found = await asyncio.get_running_loop().run_in_executor(_thread, find_entities, plain(passage.text))
+    entities = [Entity(text=entity.text, label=entity.label) for entity in found]
+    row = step(
+        "root/entity_annotator",
+        "decompose",
+        question=state["question"],
+        answer=", ".join(entity["text"] for entity in entities),
+        evidence=[passage.id],
+    )
+    return {"entities": entities, **logged(row)}

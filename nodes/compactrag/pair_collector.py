@@ -5,36 +5,29 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from langgraph.runtime import Runtime
-
 from nodes.compactrag.pairs import fetch_pairs
 from nodes.compactrag.state import CompactState, PairRef
 from nodes.kit.passages import fetch, reference
 from nodes.kit.rendering import quoted
-from nodes.kit.state import Node
 
 __all__ = ["pair_blocks", "pair_collector", "resolved"]
 
 
-def pair_collector() -> Node:
-    """A node that makes the passages of the pairs the run's evidence.
+async def pair_collector(state: CompactState) -> dict[str, Any]:
+    """Make the passages of the pairs the run's evidence.
 
     Passages whose pairs answers were extracted from come first, by sub-question; then those of the other pairs, rank by
     rank.
     """
-
-    async def pair_collector(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
-        sources = {item["answer_from"] for item in state["plan"]}
-        ranked = _ranked(state)
-        chosen = [ref for item in state["plan"] for ref in item["pairs"] if ref["id"] == item["answer_from"]]
-        others = [ref for ref in ranked if ref["id"] not in sources]
-        scores: dict[str, float] = {}
-        for ref in [*chosen, *others]:
-            scores[ref["passage"]] = max(ref["score"], scores.get(ref["passage"], ref["score"]))
-        passages = await fetch(state, scores)
-        return {"evidence": [reference(passage, scores[passage.id], "dense") for passage in passages]}
-
-    return pair_collector
+    sources = {item["answer_from"] for item in state["plan"]}
+    ranked = _ranked(state)
+    chosen = [ref for item in state["plan"] for ref in item["pairs"] if ref["id"] == item["answer_from"]]
+    others = [ref for ref in ranked if ref["id"] not in sources]
+    scores: dict[str, float] = {}
+    for ref in [*chosen, *others]:
+        scores[ref["passage"]] = max(ref["score"], scores.get(ref["passage"], ref["score"]))
+    passages = await fetch(state, scores)
+    return {"evidence": [reference(passage, scores[passage.id], "dense") for passage in passages]}
 
 
 async def pair_blocks(state: CompactState, context: Any) -> list[str]:

@@ -14,8 +14,7 @@ from nodes.compactrag.state import QAPair, ReaderState
 from nodes.kit.model import ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted
-from nodes.kit.state import Node, RunError
-from nodes.kit.steps import step
+from nodes.kit.steps import logged
 
 __all__ = ["coverage_repairer", "pair_writer"]
 
@@ -54,84 +53,65 @@ def _fits(kind: TypeAdapter[Any], row: Any) -> bool:
     return True
 
 
-def pair_writer(prompt: str, prompt_pairs: str) -> Node:
-    """A node that writes pairs. A reply that can't be used fails the passage.
+async def pair_writer(state: ReaderState, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
+    """Write pairs, with the atomic facts before them where the context wants them.
 
-    Args:
-        prompt: Name of the prompt; it is given `passage` and `entities`.
-        prompt_pairs: The one for pairs without atomic facts.
+    A reply that can't be used fails the passage.
     """
-
-    async def pair_writer(state: ReaderState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: ReaderContext = runtime.context
-        passage = (await fetch(state, [state["source"]["id"]]))[0]
-        asked = await ask_model(
-            runtime,
-            prompt if context.atomic_facts else prompt_pairs,
-            _output(context.max_pairs, context.atomic_facts),
-            {
-                "passage": passage_block(1, passage),
-                "entities": ", ".join(f"{quoted(e['text'])} ({e['label']})" for e in state["entities"]) or "(none)",
-            },
-            at="root/pair_writer",
-        )
-        value: Any = asked.value
-        drafts = _drafts(value.qa if value else (), coverage=False)
-        facts = [text for fact in getattr(value, "atomic_facts", ()) if (text := plain(fact))]
-        row = step(
-            "root/pair_writer",
-            "answer",
-            question=state["question"],
-            answer="\n".join(f"{pair['question']} {pair['answer']}" for pair in drafts),
-            evidence=[passage.id],
-            calls=len(asked.calls),
-            fallback=f"{asked.problem}; the passage is not read" if asked.problem else asked.cut,
-        )
-        update: dict[str, Any] = {"drafts": drafts, "facts": facts, "trajectory": [row], "ledger": asked.calls}
-        if asked.problem:
-            update["error"] = RunError(kind="model_output", message=asked.problem, node="pair_writer")
-            update["status"] = "failed"
-        return update
-
-    return pair_writer
+    context = runtime.context
+    [passage] = await fetch(state, [state["source"]["id"]])
+    asked = await ask_model(
+        runtime,
+        "compactrag_reader/reader" if context.atomic_facts else "compactrag_reader/reader_pairs",
+        _output(context.max_pairs, context.atomic_facts),
+        {
+            "passage": passage_block(1, passage),
+            "entities": ", ".join(f"{quoted(e['text'])} ({e['label']})" for e in state["entities"]) or "(none)",
+        },
+        at="root/pair_writer",
+    )
+    value: Any = asked.value
+    drafts = _drafts(value.qa if value else (), coverage=False)
+    facts = [text for fact in getattr(value, "atomic_facts", ()) if (text := plain(fact))]
+    row = asked.step(
+        "answer",
+        question=state["question"],
+        answer=_said(drafts),
+        evidence=[passage.id],
+        instead="the passage is not read",
+    )
+    failed = {"error": asked.error, "status": "failed"} if asked.problem else {}
+    return {"drafts": drafts, "facts": facts, **failed, **logged(row, asked)}
 
 
-def coverage_repairer(prompt: str) -> Node:
-    """A node that writes pairs about the entities that none mentions. A reply that can't be used adds none.
+async def coverage_repairer(state: ReaderState, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
+    """Write pairs about the entities that none mentions. A reply that can't be used adds none."""
+    [passage] = await fetch(state, [state["source"]["id"]])
+    asked = await ask_model(
+        runtime,
+        "compactrag_reader/coverage",
+        _output(runtime.context.max_pairs, False),
+        {
+            "passage": passage_block(1, passage),
+            "pairs": "\n".join(f"{quoted(p['question'])} {quoted(p['answer'])}" for p in state["pairs"]) or "(none)",
+            "entities": ", ".join(quoted(entity) for entity in state["uncovered"]),
+        },
+        at="root/coverage_repairer",
+    )
+    value: Any = asked.value
+    drafts = _drafts(value.qa if value else (), coverage=True)
+    row = asked.step(
+        "answer",
+        question=", ".join(state["uncovered"]),
+        answer=_said(drafts),
+        evidence=[passage.id],
+        instead="nothing is added",
+    )
+    return {"drafts": drafts, "repaired": True, **logged(row, asked)}
 
-    Args:
-        prompt: Name of the prompt; it is given `passage`, `pairs` and `entities`.
-    """
 
-    async def coverage_repairer(state: ReaderState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: ReaderContext = runtime.context
-        passage = (await fetch(state, [state["source"]["id"]]))[0]
-        asked = await ask_model(
-            runtime,
-            prompt,
-            _output(context.max_pairs, False),
-            {
-                "passage": passage_block(1, passage),
-                "pairs": "\n".join(f"{quoted(p['question'])} {quoted(p['answer'])}" for p in state["pairs"])
-                or "(none)",
-                "entities": ", ".join(quoted(entity) for entity in state["uncovered"]),
-            },
-            at="root/coverage_repairer",
-        )
-        value: Any = asked.value
-        drafts = _drafts(value.qa if value else (), coverage=True)
-        row = step(
-            "root/coverage_repairer",
-            "answer",
-            question=", ".join(state["uncovered"]),
-            answer="\n".join(f"{pair['question']} {pair['answer']}" for pair in drafts),
-            evidence=[passage.id],
-            calls=len(asked.calls),
-            fallback=f"{asked.problem}; nothing is added" if asked.problem else asked.cut,
-        )
-        return {"drafts": drafts, "repaired": True, "trajectory": [row], "ledger": asked.calls}
-
-    return coverage_repairer
+def _said(drafts: Iterable[QAPair]) -> str:
+    return "\n".join(f"{pair['question']} {pair['answer']}" for pair in drafts)
 
 
 def _drafts(rows: Iterable[_Pair], *, coverage: bool) -> list[QAPair]:

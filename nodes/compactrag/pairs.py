@@ -7,29 +7,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from inference.errors import StoreError
-from nodes.compactrag.state import CompactState, PairRef, PairsRef
+from nodes.compactrag.state import CompactState, PairRef
 from nodes.kit.passages import open_run_index, shortened
-from nodes.kit.state import IndexRef
 from stores.knowledge_base import open_pairs
 from stores.readings import Pair
 
 if TYPE_CHECKING:
     from stores.pairs import Pairs
 
-__all__ = ["fetch_pairs", "open_run_pairs", "pair_reference", "pairs_ref"]
-
-
-def pairs_ref(index: IndexRef) -> PairsRef:
-    """Open the knowledge base of an index and say which one it is.
-
-    Raises:
-        StoreError: There is none, or it belongs to another state of the index.
-    """
-    from stores.index import open_index
-
-    opened = open_index(index["name"])
-    base = open_pairs(opened)
-    return PairsRef(id=base.id, read=base.read, passages=len(opened), pairs=len(base))
+__all__ = ["fetch_pairs", "open_run_pairs", "pair_reference"]
 
 
 def open_run_pairs(state: CompactState) -> Pairs:

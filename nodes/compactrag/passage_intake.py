@@ -9,57 +9,54 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from inference.errors import InputError
+from nodes.compactrag.context import ReaderContext
 from nodes.intake import check_passage, context_of, require_ids, store_given
 from nodes.kit.passages import fetch, index_ref, reference
-from nodes.kit.state import IndexRef, Node
+from nodes.kit.state import IndexRef
 from prompts.loader import load_prompt
 
 __all__ = ["passage_intake"]
 
 
-def passage_intake() -> Node:
-    """A reader's first node: it checks the passage, the index and the prompts, and empties what an earlier run left.
+async def passage_intake(state: Any, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
+    """Check the passage, the index and the prompts, and empty what an earlier run of the thread left.
 
     Raises:
         InputError: There is no passage, it is malformed, or a prompt is.
         StoreError: The index is missing or does not have the passage.
     """
+    context, passage = context_of(runtime), state.get("passage")
+    if not passage:
+        raise InputError("passage: none is given", hint="an id of the index, or an object with `title` and `text`")
+    check_passage(passage, "passage")
 
-    async def passage_intake(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        context, passage = context_of(runtime), state.get("passage")
-        if not passage:
-            raise InputError("passage: none is given", hint="an id of the index, or an object with `title` and `text`")
-        check_passage(passage, "passage")
+    def check() -> tuple[IndexRef | None, list[str]]:
+        for name, text in context.prompt_overrides().items():
+            load_prompt(name, text)
+        index = index_ref(context.index) if isinstance(passage, str) else None
+        if index is not None:
+            require_ids(index, [passage], "passage")
+        return index, store_given([passage])
 
-        def check() -> tuple[IndexRef | None, list[str]]:
-            for name, text in context.prompt_overrides().items():
-                load_prompt(name, text)
-            index = index_ref(context.index) if isinstance(passage, str) else None
-            if index is not None:
-                require_ids(index, [passage], "passage")
-            return index, store_given([passage])
-
-        index, ids = await asyncio.to_thread(check)
-        source = (await fetch({"index": index}, ids))[0]
-        return {
-            "question": source.title,
-            "settings": context.model_dump(mode="json", exclude_unset=True),
-            "given": ids if index is None else [],
-            "index": index,
-            "source": reference(source, 0.0, "given"),
-            "entities": [],
-            "facts": [],
-            "drafts": [],
-            "pairs": [],
-            "dropped": [],
-            "uncovered": [],
-            "repaired": False,
-            "answer": "",
-            "error": None,
-            "evidence": [],
-            "sentences": [],
-            "trajectory": Overwrite([]),
-            "ledger": Overwrite([]),
-        }
-
-    return passage_intake
+    index, ids = await asyncio.to_thread(check)
+    source = (await fetch({"index": index}, ids))[0]
+    return {
+        "question": source.title,
+        "settings": context.model_dump(mode="json", exclude_unset=True),
+        "given": ids if index is None else [],
+        "index": index,
+        "source": reference(source, 0.0, "given"),
+        "entities": [],
+        "facts": [],
+        "drafts": [],
+        "pairs": [],
+        "dropped": [],
+        "uncovered": [],
+        "repaired": False,
+        "answer": "",
+        "error": None,
+        "evidence": [],
+        "sentences": [],
+        "trajectory": Overwrite([]),
+        "ledger": Overwrite([]),
+    }

@@ -10,11 +10,10 @@ from pydantic import BaseModel, Field
 from inference.limits import QuestionText
 from nodes.compactrag.context import CompactContext
 from nodes.compactrag.dag import build_dag, literal
-from nodes.compactrag.state import CompactState
+from nodes.compactrag.state import CompactState, SubQuestion
 from nodes.kit.model import ask_model
 from nodes.kit.rendering import quoted
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged
 
 __all__ = ["question_decomposer"]
 
@@ -30,40 +29,30 @@ class Decomposition(BaseModel):
     subquestions: list[_SubQuestion] = Field(min_length=1, max_length=16)
 
 
-def question_decomposer(prompt: str) -> Node:
-    """A node that splits the question. Without a decomposition that can be used the question stands for itself.
+async def question_decomposer(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
+    """Split the question. Without a decomposition that can be used the question stands for itself."""
+    context, question, known = runtime.context, state["question"], state["knowledge"]
+    values = {"question": quoted(question)}
+    asked = await ask_model(runtime, "compactrag/decomposer", Decomposition, values, at="root/decomposer")
+    rows = [(row.question, row.depends_on) for row in (asked.value.subquestions if asked.value else [])]
+    plan, problems = build_dag(rows, question, context.max_subquestions)
+    if not plan:
+        problems = [f"{asked.problem or 'there is no sub-question'}; the question stands for itself"]
+        plan, _ = build_dag([(question, [])], question, 1)
+    if "extractor" in context.ablate:  # no answer is waited for
+        plan = [{**item, "wave": 1} for item in plan]
+    row = asked.step(
+        "decompose",
+        question=question,
+        answer="\n".join(map(_written, plan)),
+        verdict=f"{known['read']:,} of {known['passages']:,} passages are in the knowledge base"
+        if known["read"] < known["passages"]
+        else "",
+        fallback="; ".join([*problems, *filter(None, [asked.cut])]),
+    )
+    return {"plan": plan, "wave": 1, **logged(row, asked)}
 
-    Args:
-        prompt: Name of the prompt; it is given `question`.
-    """
 
-    async def question_decomposer(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: CompactContext = runtime.context
-        question = state["question"]
-        asked = await ask_model(runtime, prompt, Decomposition, {"question": quoted(question)}, at="root/decomposer")
-        rows = [(row.question, row.depends_on) for row in (asked.value.subquestions if asked.value else [])]
-        plan, problems = build_dag(rows, question, context.max_subquestions)
-        if not plan:
-            problems = [f"{asked.problem or 'there is no sub-question'}; the question stands for itself"]
-            plan, _ = build_dag([(question, [])], question, 1)
-        if "extractor" in context.ablate:  # no answer is waited for
-            plan = [{**item, "wave": 1} for item in plan]
-        known = state["knowledge"]
-        row = step(
-            "root/decomposer",
-            "decompose",
-            question=question,
-            answer="\n".join(
-                f"{item['number']}. {literal(item['question'])}"
-                + (f"  (needs {', '.join(map(str, item['depends_on']))})" if item["depends_on"] else "")
-                for item in plan
-            ),
-            verdict=f"{known['read']:,} of {known['passages']:,} passages are in the knowledge base"
-            if known["read"] < known["passages"]
-            else "",
-            calls=len(asked.calls),
-            fallback="; ".join([*problems, *filter(None, [asked.cut])]),
-        )
-        return {"plan": plan, "wave": 1, "trajectory": [row], "ledger": asked.calls}
-
-    return question_decomposer
+def _written(item: SubQuestion) -> str:
+    needs = f"  (needs {', '.join(map(str, item['depends_on']))})" if item["depends_on"] else ""
+    return f"{item['number']}. {literal(item['question'])}{needs}"

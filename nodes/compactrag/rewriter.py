@@ -15,50 +15,43 @@ from nodes.compactrag.dag import fill_references, in_wave, literal, references
 from nodes.compactrag.state import CompactState, SubQuestion
 from nodes.kit.deadlines import within_deadlines
 from nodes.kit.rendering import plain
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged, step
 
 __all__ = ["rewriter"]
 
 _NUMBER_SIGN = "\N{FULLWIDTH NUMBER SIGN}"
 
 
-def rewriter() -> Node:
-    """A node that rewrites the sub-questions of the current wave.
+async def rewriter(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
+    """Rewrite the sub-questions of the current wave.
 
     An answer takes the place of its reference (`#1`); where there is none, the trained rewriter finds the words that
     stand for it ("this film", "her"). Of several answers each is put in after the other, and none replaces one before
     it. Nothing is rewritten with an answer that was not found, or that the text already names. The ablations append the
     answers, or do nothing.
     """
-
-    async def rewriter(state: CompactState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: CompactContext = runtime.context
-        wave = in_wave(state["plan"], state["wave"])
-        answers = {item["number"]: item["answer"] for item in state["plan"]}
-        if "extractor" in context.ablate:
-            texts = [literal(item["question"]) for item in wave]
-        elif "rewriter" in context.ablate:
-            texts = [
-                " ".join([literal(i["question"]), *filter(None, (answers[n] for n in i["depends_on"]))]) for i in wave
-            ]
-        else:
-            async with within_deadlines(runtime):
-                texts = await asyncio.to_thread(_rewrite, wave, answers)
-        by_number = dict(zip([item["number"] for item in wave], texts, strict=True))
-        steps = [
-            step(
-                f"root/{item['number']}",
-                "decompose",
-                question=literal(item["question"]),
-                answer=by_number[item["number"]] if by_number[item["number"]] != literal(item["question"]) else "",
-            )
-            for item in wave
-        ]
-        plan = [{**item, "rewritten": by_number.get(item["number"], item["rewritten"])} for item in state["plan"]]
-        return {"plan": plan, "trajectory": steps}
-
-    return rewriter
+    context = runtime.context
+    wave = in_wave(state["plan"], state["wave"])
+    answers = {item["number"]: item["answer"] for item in state["plan"]}
+    if "extractor" in context.ablate:
+        texts = [literal(item["question"]) for item in wave]
+    elif "rewriter" in context.ablate:
+        texts = [" ".join([literal(i["question"]), *filter(None, (answers[n] for n in i["depends_on"]))]) for i in wave]
+    else:
+        async with within_deadlines(runtime):
+            texts = await asyncio.to_thread(_rewrite, wave, answers)
+    by_number = dict(zip([item["number"] for item in wave], texts, strict=True))
+    steps = [
+        step(
+            f"root/{item['number']}",
+            "decompose",
+            question=literal(item["question"]),
+            answer=by_number[item["number"]] if by_number[item["number"]] != literal(item["question"]) else "",
+        )
+        for item in wave
+    ]
+    plan = [{**item, "rewritten": by_number.get(item["number"], item["rewritten"])} for item in state["plan"]]
+    return {"plan": plan, **logged(steps)}
 
 
 def _rewrite(wave: list[SubQuestion], answers: dict[int, str]) -> list[str]:

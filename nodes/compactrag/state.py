@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from langgraph.channels import EphemeralValue
 from typing_extensions import TypedDict
 
+from nodes.kit.knowledge import PairsRef
 from nodes.kit.state import GivenPassage, Hit, PassageRef, State
 
 __all__ = [
@@ -14,23 +15,11 @@ __all__ = [
     "Dropped",
     "Entity",
     "PairRef",
-    "PairsRef",
     "QAPair",
     "ReaderInput",
     "ReaderState",
     "SubQuestion",
 ]
-
-
-class PairsRef(TypedDict):
-    """The knowledge base a run started on. Resuming on one that was started anew since is refused."""
-
-    id: str
-    read: int
-    """Passages of the index that had been read when the run started."""
-    passages: int
-    """Passages of the index."""
-    pairs: int
 
 
 class PairRef(Hit):

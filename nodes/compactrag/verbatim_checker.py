@@ -13,8 +13,7 @@ from nodes.compactrag.context import ReaderContext
 from nodes.compactrag.state import Dropped, QAPair, ReaderState
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import plain
-from nodes.kit.state import Node
-from nodes.kit.steps import step
+from nodes.kit.steps import logged, step
 
 __all__ = ["mentions", "verbatim", "verbatim_checker"]
 
@@ -25,55 +24,51 @@ _AROUND = " \t\"'.,;:!?()[]"
 _WORD = re.compile(r"\w+")
 
 
-def verbatim_checker() -> Node:
-    """A node that checks the drafts: an answer must stand in the passage, or in its title, word for word.
+async def verbatim_checker(state: ReaderState, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
+    """Check the drafts: an answer must stand in the passage, or in its title, word for word.
 
     Differences of case, white space, quotation marks and dashes are overlooked, and the answer is then written as the
     passage has it. Pairs that are empty or there already are dropped; those whose answer is not found are dropped, or
     flagged, as the context says. Last, the entities are noted that no pair mentions.
     """
-
-    async def verbatim_checker(state: ReaderState, runtime: Runtime[Any]) -> dict[str, Any]:
-        context: ReaderContext = runtime.context
-        passage = (await fetch(state, [state["source"]["id"]]))[0]
-        texts = [plain(passage.text), plain(passage.title)]
-        pairs, dropped = list(state["pairs"]), list(state["dropped"])
-        known = {_key(pair) for pair in pairs}
-        verdicts = {"verbatim": 0, "flagged": 0, "not verbatim": 0, "duplicate": 0, "empty": 0}
-        for draft in state["drafts"]:
-            found = verbatim(draft["answer"], texts)
-            pair: QAPair = {**draft, "answer": found or draft["answer"], "verbatim": found is not None}
-            verdict = "verbatim" if found else ("flagged" if context.verbatim == "flag" else "not verbatim")
-            if not (_WORD.search(pair["question"]) and _WORD.search(pair["answer"])):
-                verdict = "empty"
-            elif _key(pair) in known:
-                verdict = "duplicate"
-            verdicts[verdict] += 1
-            if verdict in ("verbatim", "flagged"):
-                known.add(_key(pair))
-                pairs.append(pair)
-            else:
-                dropped.append(Dropped(question=draft["question"], answer=draft["answer"], cause=verdict))  # type: ignore[typeddict-item]
-        said = [f"{pair['question']} {pair['answer']}" for pair in pairs]
-        uncovered = [entity["text"] for entity in state["entities"] if not mentions(said, entity["text"])]
-        row = step(
-            f"root/verbatim_checker/{1 + state['repaired']}",
-            "verify",
-            question=state["question"],
-            answer=f"not mentioned: {', '.join(uncovered)}" if uncovered and pairs else "",
-            verdict=", ".join(f"{count} {verdict}" for verdict, count in verdicts.items() if count) or "no pairs",
-            evidence=[passage.id],
-        )
-        return {
-            "pairs": pairs,
-            "dropped": dropped,
-            "drafts": [],
-            "uncovered": uncovered,
-            "status": "failed" if state["error"] else "answered",
-            "trajectory": [row],
-        }
-
-    return verbatim_checker
+    context = runtime.context
+    passage = (await fetch(state, [state["source"]["id"]]))[0]
+    texts = [plain(passage.text), plain(passage.title)]
+    pairs, dropped = list(state["pairs"]), list(state["dropped"])
+    known = {_key(pair) for pair in pairs}
+    verdicts = {"verbatim": 0, "flagged": 0, "not verbatim": 0, "duplicate": 0, "empty": 0}
+    for draft in state["drafts"]:
+        found = verbatim(draft["answer"], texts)
+        pair: QAPair = {**draft, "answer": found or draft["answer"], "verbatim": found is not None}
+        verdict = "verbatim" if found else ("flagged" if context.verbatim == "flag" else "not verbatim")
+        if not (_WORD.search(pair["question"]) and _WORD.search(pair["answer"])):
+            verdict = "empty"
+        elif _key(pair) in known:
+            verdict = "duplicate"
+        verdicts[verdict] += 1
+        if verdict in ("verbatim", "flagged"):
+            known.add(_key(pair))
+            pairs.append(pair)
+        else:
+            dropped.append(Dropped(question=draft["question"], answer=draft["answer"], cause=verdict))  # type: ignore[typeddict-item]
+    said = [f"{pair['question']} {pair['answer']}" for pair in pairs]
+    uncovered = [entity["text"] for entity in state["entities"] if not mentions(said, entity["text"])]
+    row = step(
+        f"root/verbatim_checker/{1 + state['repaired']}",
+        "verify",
+        question=state["question"],
+        answer=f"not mentioned: {', '.join(uncovered)}" if uncovered and pairs else "",
+        verdict=", ".join(f"{count} {verdict}" for verdict, count in verdicts.items() if count) or "no pairs",
+        evidence=[passage.id],
+    )
+    return {
+        "pairs": pairs,
+        "dropped": dropped,
+        "drafts": [],
+        "uncovered": uncovered,
+        "status": "failed" if state["error"] else "answered",
+        **logged(row),
+    }
 
 
 def verbatim(answer: str, texts: Iterable[str]) -> str | None:

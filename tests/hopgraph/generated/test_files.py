@@ -11,6 +11,7 @@ import pytest
 from hopgraph import drawing
 from hopgraph.generated import __main__ as command
 from hopgraph.generated.files import COMMAND, ROOT, contents, stale, write
+from hopgraph.mermaid import mermaid
 from hopgraph.methods import METHODS, READERS, load
 from inference.errors import InputError
 
@@ -53,7 +54,7 @@ def test_a_method_without_a_card_gets_one_to_fill_in(tree):
     assert write(tree) == ["graphs/prism.md"]
     text = (tree / "graphs" / "prism.md").read_text()
     assert text.startswith("# PRISM (`prism.py`)\n\nNahid and Rafiei, PRISM: ")
-    assert f"```mermaid\n{drawing.mermaid(load('prism').get_graph(xray=True))}\n```" in text
+    assert f"```mermaid\n{mermaid(load('prism').get_graph(xray=True))}\n```" in text
     assert text.endswith("| paper | node | prompt | deviation, and why |\n|---|---|---|---|\n")
 
 

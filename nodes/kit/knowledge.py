@@ -1,0 +1,34 @@
+"""The knowledge base of an index, for methods that answer from one: question-answer pairs that a reader made of it."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from nodes.kit.state import IndexRef
+from stores.knowledge_base import open_pairs
+
+__all__ = ["PairsRef", "pairs_ref"]
+
+
+class PairsRef(TypedDict):
+    """The knowledge base a run started on. Resuming on one that was started anew since is refused."""
+
+    id: str
+    read: int
+    """Passages of the index that had been read when the run started."""
+    passages: int
+    """Passages of the index."""
+    pairs: int
+
+
+def pairs_ref(index: IndexRef) -> PairsRef:
+    """Open the knowledge base of an index and say which one it is.
+
+    Raises:
+        StoreError: There is none, or it belongs to another state of the index.
+    """
+    from stores.index import open_index
+
+    opened = open_index(index["name"])
+    base = open_pairs(opened)
+    return PairsRef(id=base.id, read=base.read, passages=len(opened), pairs=len(base))
