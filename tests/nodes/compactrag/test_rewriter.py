@@ -19,7 +19,7 @@ async def rewrite(text, *answers, question="Where was the director of Alpha born
     plan, _ = build_dag([*(("Who?", []) for _ in answers), (text, needed)], question, 8)
     plan = [{**item, "answer": answer} for item, answer in zip(plan, [*answers, ""], strict=True)]
     builder = StateGraph(CompactState, context_schema=CompactContext)
-    builder.add_node("rewriter", rewriter())
+    builder.add_node("rewriter", rewriter)
     builder.add_edge(START, "rewriter")
     state = await builder.compile().ainvoke({"plan": plan, "wave": 2}, context=CompactContext())
     return state["plan"][-1]["rewritten"]
