@@ -236,8 +236,8 @@ class AdaptiveLimit(FixedLimit):
 
     def _set(self, limit: int) -> None:
         self._draining = self.in_flight > limit
+        self._epoch += limit != self.limit
         self.limit = limit
-        self._epoch += 1
 
     def _rest(self, limit: int) -> None:
         """Stay at this limit for a while."""
