@@ -126,7 +126,7 @@ def test_an_evaluation_of_given_passages_searches_no_index(hopgraph, model, ques
 def test_without_an_index_the_hint_names_those_there_are(hopgraph, model):  # noqa: F811
     model(lambda request: LINES[request.node])
     _, _, err = hopgraph("ask", "Where?")
-    assert "there is no index yet; `hopgraph index` makes one" in err
+    assert "there is no index yet; make one, such as `hopgraph index " in err
     corpus(2)
     _, _, err = hopgraph("ask", "Where?")
     assert "indexes: towns" in err

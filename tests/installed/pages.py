@@ -153,8 +153,10 @@ class _Worker:
     def _wait(self) -> str:
         """Until the block has ended; what went wrong, or nothing."""
         deadline = time.monotonic() + LIMIT
+        replies = select.poll()  # unlike `select`, it takes descriptors beyond 1,023
+        replies.register(self._done, select.POLLIN)
         while time.monotonic() < deadline:
-            if select.select([self._done], [], [], 0.2)[0]:
+            if replies.poll(200):
                 if reply := os.read(self._done, 16).strip():
                     return "" if reply == b"0" else "failed"
                 self._process.wait()
