@@ -1,4 +1,4 @@
-"""Which passages are a question's gold: known by id wherever something names one, else by title."""
+"""Gold passages of questions, identified by id where ids are known, else by title."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["as_known", "counts_as", "gold_of", "gold_passages", "known_by", "not
 
 
 def known_by(questions: Sequence[Question], indexes: Sequence[Mapping[str, str]], *, contexts: bool) -> str:
-    """How a run knows gold passages: by `ids` of its indexes, by place among the questions' `contexts`, or by `titles`.
+    """How a run identifies gold passages: `ids` of its indexes, positions among the `contexts`, or `titles`.
 
     Args:
-        questions: What is asked.
-        indexes: What is searched.
-        contexts: Whether the questions' own passages are handed over with them instead.
+        questions: The run's questions.
+        indexes: Name and hash of each index searched.
+        contexts: Whether questions bring their own passages instead.
     """
     from stores.index import open_index
 
@@ -33,12 +33,12 @@ def known_by(questions: Sequence[Question], indexes: Sequence[Mapping[str, str]]
 
 
 def not_in(index: str, questions: Sequence[Question], by: str) -> list[str]:
-    """Gold that an index does not have, by id or title: no search can find it.
+    """Ids and titles of gold passages that an index lacks.
 
     Args:
         index: Its name.
-        questions: What is asked.
-        by: What `known_by` said of the run.
+        questions: The run's questions.
+        by: The run's `known_by`.
     """
     from stores.index import open_index
 
@@ -52,37 +52,34 @@ def not_in(index: str, questions: Sequence[Question], by: str) -> list[str]:
 
 
 def as_known(question: Question, by: str) -> Question:
-    """A question with the `gold_ids` that a run will know its passages by, none where there are titles alone.
+    """A question with the `gold_ids` that a run uses; empty if it compares titles.
 
     Args:
         question: The question.
-        by: What `known_by` said of the run.
+        by: The run's `known_by`.
     """
-    if by == "ids":
-        return question
-    given = [question.contexts[at] for at in question.gold_contexts] if by == "contexts" else []
-    return replace(question, gold_ids=tuple(_given_ids(given)))
-
-
-def _given_ids(rows: Sequence[Mapping[str, object]]) -> list[str]:
     from nodes.intake import given_passages
     from stores.given import given_ids
 
-    return given_ids(given_passages([cast(GivenPassage, row) for row in rows]))
+    if by == "ids":
+        return question
+    given = [question.contexts[at] for at in question.gold_contexts] if by == "contexts" else []
+    ids = given_ids(given_passages([cast(GivenPassage, row) for row in given]))
+    return replace(question, gold_ids=tuple(ids))
 
 
 def gold_of(question: Question) -> set[str]:
-    """The gold of a question as its run knows it: ids of passages or articles, or normalised titles."""
+    """The gold of a question (from `as_known`): ids of passages or articles, or normalised titles."""
     return set(question.gold_ids) or {normalise_title(title) for title in question.gold_titles}
 
 
 def counts_as(key: str, question: Question, passages: Mapping[str, Passage | None]) -> str:
-    """What a passage is compared with gold as: its id or its article's, or its title where gold is titles.
+    """The key to compare a passage with gold: its id, its article's id, or its title if gold is titles.
 
     Args:
         key: Its id.
-        question: As its run knows it.
-        passages: Those that can be had, by id; another counts as its id.
+        question: From `as_known`.
+        passages: Passages by id; a missing one counts as its id.
     """
     passage = passages.get(key)
     if passage is None or key in question.gold_ids:
@@ -91,7 +88,7 @@ def counts_as(key: str, question: Question, passages: Mapping[str, Passage | Non
 
 
 def gold_passages(questions: Sequence[Question], index: str | None) -> dict[str, list[Passage]]:
-    """Gold passages by id and by normalised title, an article that was cut in all its pieces."""
+    """Gold passages by id and by normalised title, a split article as all its pieces."""
     ids = {key for question in questions for key in question.gold_ids}
     titles = {normalise_title(title) for question in questions for title in question.gold_titles}
     found: dict[str, list[Passage]] = defaultdict(list)
@@ -112,7 +109,7 @@ def _indexed(index: str) -> Iterator[Passage]:
 
 
 def _own(questions: Sequence[Question]) -> Iterator[Passage]:
-    """The passages that questions bring along, with the sentences that they will have."""
+    """The questions' own passages, with their sentences."""
     from stores.sentences import split_sentences
 
     rows = {(row["title"], row["text"]): row for question in questions for row in question.contexts}

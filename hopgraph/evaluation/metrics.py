@@ -1,4 +1,4 @@
-"""Metrics of one result: each is a registered function, which tables, reports, exports and docs list by themselves.
+"""Metrics of one result, each a registered function; tables, reports, exports and docs list them.
 
 All are shares, 0 to 1. A function's first paragraph is its explanation in docs/evaluation.md.
 """
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -45,7 +45,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class Outcome:
-    """A result beside its question's gold: the arguments of the metrics. None: the question has no such gold."""
+    """Arguments of the metrics: a result and its question's gold. None: the question has no such gold."""
 
     answer: tuple[str, Sequence[str]] | None = None
     """Prediction, and the right answers. A prediction is "" if the run failed."""
@@ -64,7 +64,7 @@ METRICS: Registry[Outcome] = Registry()
 
 
 class Overlap(TypedDict):
-    """How a set that was found compares with the one that is right."""
+    """A found set against the gold set."""
 
     precision: float
     recall: float
@@ -72,9 +72,9 @@ class Overlap(TypedDict):
 
 
 def normalise(text: str) -> str:
-    """An answer as it is compared: lower case, without ASCII punctuation, articles and superfluous space.
+    """An answer normalised for comparison: lower case, without ASCII punctuation, articles and extra spaces.
 
-    SQuAD's official evaluation (Rajpurkar et al. 2016), which all of the papers take over.
+    SQuAD's official evaluation (Rajpurkar et al. 2016), which all of the papers use.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -172,7 +172,7 @@ def entity_accuracy(prediction: str, entities: Sequence[Sequence[str]]) -> float
 
 
 def normalise_title(title: str) -> str:
-    """A title as titles are compared: without regard to case, space and the way accents are encoded."""
+    """A title normalised for comparison: NFKC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", title).casefold().split())
 
 
@@ -188,43 +188,50 @@ def overlap(found: Collection[Unit], gold: Collection[Unit]) -> Overlap:
     return Overlap(precision=precision, recall=recall, f1=2 * shared / ((len(set(found)) + len(set(gold))) or 1))
 
 
-_PRISM = "PRISM, Sec. 3.2"
+def _overlap(name: str, part: Literal["precision", "recall", "f1"], meaning: str, **about: Any) -> None:
+    """Register one figure of the `overlap` of found and gold units."""
+
+    def measure(found: Set[Unit], gold: Set[Unit]) -> float:
+        return overlap(found, gold)[part]
+
+    measure.__doc__ = meaning
+    METRICS.register(name, **about)(measure)
 
 
-@METRICS.register(
+_kept = {"of": attrgetter("evidence"), "source": "PRISM, Sec. 3.2"}
+_overlap(
     "passage_precision",
-    of=attrgetter("evidence"),
+    "precision",
+    "Of the passages that the answer rests on, the share that is gold.",
     label="kept P",
-    source=_PRISM,
     places={"passages": 6},
+    **_kept,
 )
-def _passage_precision(found: Set[str], gold: Set[str]) -> float:
-    """Of the passages that the answer rests on, the share that is gold."""
-    return overlap(found, gold)["precision"]
-
-
-@METRICS.register("passage_recall", of=attrgetter("evidence"), label="kept R", source=_PRISM, places={"passages": 7})
-def _passage_recall(found: Set[str], gold: Set[str]) -> float:
-    """Of the gold passages, the share that the answer rests on."""
-    return overlap(found, gold)["recall"]
-
-
-@METRICS.register("passage_f1", of=attrgetter("evidence"), label="kept F1", source=_PRISM, places={"passages": 8})
-def _passage_f1(found: Set[str], gold: Set[str]) -> float:
-    """Harmonic mean of `kept P` and `kept R`."""
-    return overlap(found, gold)["f1"]
-
-
-@METRICS.register(
+_overlap(
+    "passage_recall",
+    "recall",
+    "Of the gold passages, the share that the answer rests on.",
+    label="kept R",
+    places={"passages": 7},
+    **_kept,
+)
+_overlap(
+    "passage_f1",
+    "f1",
+    "Harmonic mean of `kept P` and `kept R`.",
+    label="kept F1",
+    places={"passages": 8},
+    **_kept,
+)
+_overlap(
     "retrieved_recall",
+    "recall",
+    "Share of the gold passages that any search of the run found.",
     of=attrgetter("retrieved"),
     label="recall",
     source="PruneRAG, Sec. 4.2.2, Table 3",
     places={"answers": 6, "passages": 1, "comparison": 6},
 )
-def _retrieved_recall(found: Set[str], gold: Set[str]) -> float:
-    """Share of the gold passages that any search of the run found."""
-    return overlap(found, gold)["recall"]
 
 
 @METRICS.register(
@@ -247,33 +254,28 @@ def _has_facts(question: Question) -> bool:
     return bool(question.gold_sentences)
 
 
-_FACTS = "PRISM, Table 2"
-
-
-@METRICS.register("fact_precision", of=attrgetter("facts"), source=_FACTS, expected=_has_facts)
-def _fact_precision(found: Set[Fact], gold: Set[Fact]) -> float:
-    """Of the evidence sentences, the share that is a supporting fact; for methods that name sentences."""
-    return overlap(found, gold)["precision"]
-
-
-@METRICS.register("fact_recall", of=attrgetter("facts"), source=_FACTS, expected=_has_facts)
-def _fact_recall(found: Set[Fact], gold: Set[Fact]) -> float:
-    """Of the supporting facts, the share that is among the evidence sentences."""
-    return overlap(found, gold)["recall"]
-
-
-@METRICS.register(
+_facts = {"of": attrgetter("facts"), "source": "PRISM, Table 2", "expected": _has_facts}
+_overlap(
+    "fact_precision",
+    "precision",
+    "Of the evidence sentences, the share that is a supporting fact; for methods that name sentences.",
+    **_facts,
+)
+_overlap(
+    "fact_recall",
+    "recall",
+    "Of the supporting facts, the share that is among the evidence sentences.",
+    **_facts,
+)
+_overlap(
     "fact_f1",
-    of=attrgetter("facts"),
+    "f1",
+    "Evidence sentences against the supporting facts, for methods that name sentences.",
     label="fact F1",
-    source=_FACTS,
     places={"answers": 7},
     optional=True,
-    expected=_has_facts,
+    **_facts,
 )
-def _fact_f1(found: Set[Fact], gold: Set[Fact]) -> float:
-    """Evidence sentences against the supporting facts, for methods that name sentences."""
-    return overlap(found, gold)["f1"]
 
 
 @METRICS.register(

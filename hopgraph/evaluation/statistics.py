@@ -1,4 +1,4 @@
-"""How sure a mean is, and whether two runs differ: bootstrap intervals and the paired permutation test."""
+"""Bootstrap intervals of means, and the paired permutation test of two runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Comparison", "Estimate", "compare", "estimate"]
 
 RESAMPLES = 2_000
 _ALL = 12
-"""Differences up to which every exchange is looked at instead of random ones: 4,096."""
+"""Maximum number of differences for the exact test over all 4,096 exchanges; above, exchanges are random."""
 _FEW = 256
-"""Distinct values up to which resamples are drawn as counts of each value, which comes to the same and costs less."""
+"""Maximum number of distinct values for drawing resamples as counts of each value: equivalent and cheaper."""
 _MANY = 2_000
-"""Questions from which on a mean of more distinct values than that is taken to be normally distributed."""
+"""Number of questions above which a mean of more distinct values is treated as normally distributed."""
 _CELLS = 2_000_000
-"""Numbers held at a time."""
+"""Numbers held in memory at a time."""
 
 
 class Estimate(TypedDict):
@@ -45,8 +45,7 @@ class Comparison(TypedDict):
 def estimate(values: Sequence[float], seed: int = 0) -> Estimate | None:
     """Mean and percentile bootstrap interval (Efron 1979): 95% of the means of resamples of the same size.
 
-    Of thousands of values that are nearly all different (tokens, seconds) it is the interval of the normal distribution
-    that the bootstrap tends to.
+    For thousands of nearly all different values (tokens, seconds) it is the normal interval, the bootstrap's limit.
 
     Args:
         values: One number a question.
@@ -117,17 +116,11 @@ def _interval(data: NDArray[np.float64], seed: int) -> tuple[float, float]:
         spread = 1.959964 * float(data.std()) / math.sqrt(len(data))
         return float(data.mean()) - spread, float(data.mean()) + spread
     else:
-        means = _resampled_means(data, generator)
+        batches = _batches(RESAMPLES, len(data))
+        draws = [data[generator.integers(0, len(data), (size, len(data)))].mean(axis=1) for size in batches]
+        means = np.concatenate(draws)
     low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
-
-
-def _resampled_means(data: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-    means = [
-        data[generator.integers(0, len(data), (size, len(data)))].mean(axis=1)
-        for size in _batches(RESAMPLES, len(data))
-    ]
-    return np.concatenate(means)
 
 
 def _batches(rounds: int, width: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The steps of a run as the tree that their parents make of them."""
+"""The steps of a run as a tree."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from nodes.kit.state import Step
 if TYPE_CHECKING:
     from hopgraph.results import Result
 
-__all__ = ["Nested", "gave_no_answer", "nested", "no_answer"]
+__all__ = ["Nested", "evidence_ids", "gave_no_answer", "is_positive", "nested", "no_answer"]
+
+_POSITIVE = frozenset({"accepted", "answered", "relevant", "sufficient"})
 
 
 @dataclass(frozen=True)
 class Nested:
-    """A step and those below it."""
+    """A step and its children."""
 
     step: Step
     below: list[Nested] = field(default_factory=list)
 
 
 def nested(steps: Sequence[Step]) -> list[Nested]:
-    """The steps at the top, with all others below them, in the order of the trajectory: that in which they happened.
+    """The top steps with their descendants, in the order of the trajectory.
 
-    Of steps that differ in their last number only, such as `root/1` and `root/2`, the lower one comes first: branches
-    that are worked on side by side may end in any order. They share the places that they have among their siblings.
+    Parallel branches may end in any order: siblings whose ids differ in the last number only (`root/1`, `root/2`) are
+    sorted by it, within the positions that they have among their siblings.
     """
     rows = {step["id"]: Nested(step) for step in steps}
     top: list[Nested] = []
@@ -39,7 +41,7 @@ def nested(steps: Sequence[Step]) -> list[Nested]:
 
 
 def _sort_branches(siblings: list[Nested]) -> None:
-    """Put the branches of each series into the order of their numbers."""
+    """Sort the branches of each series by number."""
     series: dict[str, list[tuple[int, int]]] = {}
     for place, row in enumerate(siblings):
         name, _, last = row.step["id"].rpartition("/")
@@ -53,12 +55,22 @@ def _sort_branches(siblings: list[Nested]) -> None:
 
 
 def gave_no_answer(step: Step) -> bool:
-    """Whether a step was to answer, did not, and says nothing of why."""
+    """Whether an answering step has neither an answer nor a reason."""
     return step["kind"] in ("answer", "aggregate") and not (step["answer"] or step["fallback"])
 
 
+def is_positive(verdict: str) -> bool:
+    """Whether a verdict is good, perhaps by a person (`accepted by ...`) or with a remark (`relevant, ...`)."""
+    return verdict.partition(" by ")[0].partition(",")[0] in _POSITIVE
+
+
+def evidence_ids(result: Result) -> set[str]:
+    """Ids of all passages that a result names as evidence."""
+    return {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
+
+
 def no_answer(result: Result) -> str:
-    """What stands in the place of the answer of a run without one."""
+    """Text shown in place of a missing answer."""
     if result["status"] == "failed":
         return "the run failed"
     return "the evidence does not answer the question" if result["retrieved"] else "the model gave no answer"

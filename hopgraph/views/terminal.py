@@ -1,4 +1,4 @@
-"""A result for people: what was asked, what each step found, the evidence, the answer, the cost."""
+"""A result on the terminal: question, steps, evidence, answer and cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from hopgraph.views.console import unwrapped
-from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
+from hopgraph.views.steps import Nested, evidence_ids, gave_no_answer, is_positive, nested, no_answer
 from nodes.kit.passages import find
 from nodes.kit.rendering import counted, plain
 
@@ -31,16 +31,15 @@ MAX_TITLES = 6
 MAX_EVIDENCE = 6
 MAX_LINE = 200
 MAX_RULE = 100
+MAX_EVIDENCE_TEXT = 300
 _MARKS = {"answered": "green", "unanswerable": "yellow", "failed": "red"}
-_GOOD = frozenset({"accepted", "relevant", "sufficient"})
 _OBVIOUS = frozenset({*_MARKS, "changed", "unchanged"})
-"""Verdicts that the rest of the step says as well."""
+"""Verdicts that repeat the rest of the step."""
 
 
 def print_result(result: Result, index: str | None, console: Console | None = None) -> None:
     """Print a result with its trajectory; passages are looked up in `index`."""
-    mentioned = {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
-    (console or unwrapped()).print(render_result(result, find(index, mentioned)))
+    (console or unwrapped()).print(render_result(result, find(index, evidence_ids(result))))
 
 
 def render_result(result: Result, passages: Mapping[str, Passage]) -> RenderableType:
@@ -80,22 +79,25 @@ def event_line(event: Event) -> str:
 
 
 def _line(at: str, node: str, words: str, score: float | None = None) -> str:
-    shown = plain(f"{at} {node}" + (f" {score:.3f}" if score is not None else "") + f"  {words}")
-    return shown if len(shown) <= MAX_LINE else shown[: MAX_LINE - 1] + "…"
+    return _cut(plain(f"{at} {node}" + (f" {score:.3f}" if score is not None else "") + f"  {words}"), MAX_LINE)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _add_steps(tree: Tree, rows: Sequence[Nested], passages: Mapping[str, Passage], above: frozenset[str]) -> None:
-    """Add steps and all that is below them; `above` are the questions on the lines above."""
+    """Add steps with their descendants; `above`: questions shown above."""
     for row in rows:
         step = row.step
-        # A question that stands above already would only hide the rest.
+        # Don't repeat a question shown above.
         repeats = step["id"] != "root" and step["question"] in above
         branch = _add_step(tree, step, passages, repeats=repeats)
         _add_steps(branch, row.below, passages, above | {step["question"]})
 
 
 def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeats: bool) -> Tree:
-    """Add a step below another, or below the question, whose question it may repeat; returns its branch."""
+    """Add a step to a branch and return its own; `repeats`: its question is shown above."""
     line = Text(step["node"], style="cyan")
     if step["question"] and not repeats:
         line.append(f"  {plain(step['question'])}", style="italic")
@@ -104,8 +106,7 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeat
     if step["verdict"].startswith("pruned"):
         line.append(f"  ✂ {plain(step['verdict'])}", style="red")
     elif step["verdict"] and step["verdict"] not in _OBVIOUS:
-        good = step["verdict"].partition(" by ")[0].partition(",")[0] in _GOOD  # a person may have decided
-        line.append(f"  {plain(step['verdict'])}", style="green" if good else "yellow")
+        line.append(f"  {plain(step['verdict'])}", style="green" if is_positive(step["verdict"]) else "yellow")
     rows = [text for row in step["answer"].splitlines() if (text := plain(row))]
     if len(rows) == 1 and repeats:
         line.append(f"  {rows.pop()}")
@@ -156,12 +157,8 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
         rows.append(Text.assemble(f"{number}. ", (title, "bold"), (f"  {key}", "dim")))
         if passage is not None:
             text = " ".join(passage.sentences[i] for i in chosen.get(key, []) if i < len(passage.sentences))
-            shown = plain(text or passage.text)
-            rows.append(
-                Padding(
-                    Text(shown if len(shown) <= 300 else shown[:299] + "…", style="dim"), (0, 0, 0, 3), expand=False
-                )
-            )
+            shown = Text(_cut(plain(text or passage.text), MAX_EVIDENCE_TEXT), style="dim")
+            rows.append(Padding(shown, (0, 0, 0, 3), expand=False))
     if (more := len(result["evidence"]) - MAX_EVIDENCE) > 0:
         rows.append(Text(f"and {more} more", style="dim"))
     return Group(*rows)

@@ -1,4 +1,4 @@
-"""A run as one HTML page that needs no network: the path through the graph, every step with what was asked and said."""
+"""A run as one self-contained HTML page: the path through the graph, and each step with its prompts and replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hopgraph.drawing import svg
 from hopgraph.methods import METHODS
 from hopgraph.views.pages import template
-from hopgraph.views.steps import Nested, gave_no_answer, nested, no_answer
+from hopgraph.views.steps import Nested, evidence_ids, gave_no_answer, is_positive, nested, no_answer
 from inference.errors import InputError
 from nodes.kit.rendering import plain
 
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["mentioned", "render_trace"]
 
-_GOOD = frozenset({"accepted", "answered", "relevant", "sufficient"})
-
 
 def mentioned(record: RunRecord) -> set[str]:
-    """Ids of all passages that a run speaks of."""
-    result = record.result
-    return {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
+    """Ids of all passages that a run names as evidence."""
+    return evidence_ids(record.result)
 
 
 def render_trace(record: RunRecord, passages: Mapping[str, Passage]) -> str:
@@ -65,18 +62,18 @@ def render_trace(record: RunRecord, passages: Mapping[str, Passage]) -> str:
 
 
 def _drawing(record: RunRecord) -> str:
-    """The graph with the path taken, as SVG; "" where there is none."""
+    """The graph with the path taken, as SVG; "" without a current drawing."""
     from markupsafe import Markup
 
     try:
-        # Names of nodes are the method's own: nothing of the run's text is in it.
+        # The SVG has node names only, no text of the run.
         return Markup(svg(record.result["method"], record.visits))  # noqa: S704
     except InputError:
         return ""
 
 
 def _picture(record: RunRecord) -> dict[str, Any] | None:
-    """What the method's own picture shows, if it has one (see `views.pictures`)."""
+    """The values of the method's own picture, if it has one (see `views.pictures`)."""
     name = f"hopgraph.views.pictures.{record.result['method']}"
     if find_spec(name) is None:
         return None
@@ -85,7 +82,7 @@ def _picture(record: RunRecord) -> dict[str, Any] | None:
 
 
 def _passage_order(record: RunRecord) -> list[str]:
-    """The evidence first, then what else was found, as it was found."""
+    """Evidence first, then other passages in the order in which they were found."""
     others = [key for step in record.result["trajectory"] for key in step["evidence"]]
     return list(dict.fromkeys([*record.result["evidence"], *others]))
 
@@ -97,7 +94,7 @@ def _rows(
     passages: Mapping[str, Passage],
     threshold: Callable[[str], float | None],
 ) -> list[dict[str, Any]]:
-    """The steps as the page shows them, each with those below it."""
+    """The steps as template values, with their children."""
     rows = []
     for nest in steps:
         step = nest.step
@@ -123,13 +120,13 @@ def _rows(
 
 
 def _mood(step: Step) -> str:
-    """good, bad or nothing: how a verdict is coloured."""
+    """Colour class of a verdict: good, bad, cut or none."""
     verdict = step["verdict"]
     if not verdict:
         return ""
     if verdict.startswith(("pruned", "rejected", "not ", "failed")):
         return "cut" if verdict.startswith("pruned") else "bad"
-    return "good" if verdict.partition(" by ")[0].partition(",")[0] in _GOOD else ""
+    return "good" if is_positive(verdict) else ""
 
 
 def _call(exchange: Exchange) -> dict[str, Any]:
@@ -138,12 +135,12 @@ def _call(exchange: Exchange) -> dict[str, Any]:
 
 
 def _printable(text: str) -> str:
-    """Text with its line breaks and without other control characters."""
+    """Text with line breaks but without other control characters."""
     return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
 
 
 def _stages(steps: Sequence[Step], passages: Mapping[str, Passage]) -> dict[str, Any] | None:
-    """Which evidence sentences each stage held: PRISM's selections by iteration. None with fewer than two stages."""
+    """Evidence sentences by stage (PRISM's selections by iteration); None with fewer than two stages."""
     stages = [step for step in steps if step["sentences"]]
     refs = list(dict.fromkeys((key, index) for step in stages for key, index in step["sentences"]))
     if len(stages) < 2:
@@ -163,10 +160,10 @@ def _stages(steps: Sequence[Step], passages: Mapping[str, Passage]) -> dict[str,
 
 
 def _cited(record: RunRecord, passages: Mapping[str, Passage]) -> dict[SentenceRef, str]:
-    """The sentences that are marked, and why.
+    """Marked sentences, with the reason.
 
-    A method that works with sentences has chosen its evidence among them. Of the others' evidence those are marked that
-    have the answer's words in them, which does not say that the answer comes from there.
+    For a method that selects sentences: its selection. Else the evidence sentences that contain the answer's words,
+    which does not prove that the answer comes from them.
     """
     if record.sentences:
         return dict.fromkeys(record.sentences, "chosen by the method")
@@ -186,7 +183,7 @@ _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 
 
 def _words(text: str) -> str:
-    """Words alone, between spaces: one text is in another as whole words."""
+    """Words separated and enclosed by spaces, so that `in` finds whole words."""
     return f" {' '.join(text.casefold().translate(_PUNCTUATION).split())} "
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hopgraph.evaluation.suites.rows import Row, Suite
 
-__all__ = ["SUITES"]
-
 SUITES = {
     "adaptive_rag-router": Suite(
         "adaptive_rag",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from hopgraph.evaluation.suites.rows import Row, Suite
 from hopgraph.methods import ABOUTS
 
-__all__ = ["SUITES"]
-
 SUITES = {
     "baselines": Suite(
         "",

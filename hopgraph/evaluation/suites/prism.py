@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hopgraph.evaluation.suites.rows import Row, Suite
 
-__all__ = ["SUITES"]
-
 SUITES = {
     "prism-conditions": Suite(
         "prism",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hopgraph.evaluation.suites.rows import Row, Suite, sweep
 
-__all__ = ["SUITES"]
-
 SUITES = {
     "prunerag-threshold": Suite(
         "prunerag",

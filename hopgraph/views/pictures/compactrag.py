@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from nodes.kit.context import Context
 
 
-__all__ = ["picture"]
-
-
 def picture(state: Mapping[str, Any], context: Context) -> dict[str, Any] | None:
     """The values of `compactrag.html`; None before there is a plan."""
     if not state.get("plan"):

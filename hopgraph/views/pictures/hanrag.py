@@ -18,8 +18,6 @@ _ROUTES = {
     "complex": "one seed question after the other",
 }
 
-__all__ = ["picture"]
-
 
 def picture(state: Mapping[str, Any], context: Context) -> dict[str, Any] | None:
     """The values of `hanrag.html`; None before there is a route."""

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from nodes.parrag.state import Attempt, PlanStep
 
 
-__all__ = ["picture"]
-
-
 def picture(state: Mapping[str, Any], context: Context) -> dict[str, Any] | None:
     """The values of `parrag.html`; None before there is a plan."""
     if not state.get("plan"):

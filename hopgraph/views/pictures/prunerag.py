@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 _MOODS = {"accepted": "good", "rejected": "bad"}
 
-__all__ = ["picture"]
-
 
 def picture(state: Mapping[str, Any], context: Context) -> dict[str, Any] | None:
     """The values of `prunerag.html`; None before there is a tree."""
