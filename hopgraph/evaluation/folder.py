@@ -1,7 +1,7 @@
 """One evaluation run is a folder: run.json, questions.jsonl, results.jsonl, judgements.jsonl, checkpoints.sqlite.
 
-`run.json` says what is run and is written once. A line of `results.jsonl` is written the moment its question ends; what
-a killed process left of a line is dropped when the run goes on, and the question's result is taken from its checkpoint.
+`run.json` describes the run and is written once. A line of `results.jsonl` is written when its question ends; on resume
+a torn line is dropped, and the question's result is taken from its checkpoint.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> str:
-        """Where the questions' threads are kept."""
+        """Path of the checkpoints of the questions' threads."""
         return str(self.path / "checkpoints.sqlite")
 
     @property
     def started(self) -> bool:
-        """Whether there is a run in it."""
+        """Whether the folder has a run."""
         return self._about.is_file()
 
     def create(self, about: Mapping[str, Any], questions: list[Question]) -> None:
@@ -67,7 +67,7 @@ class RunFolder:
             raise InputError(f"--out: {error.filename or self.path}: {error.strerror}") from None
 
     def about(self) -> dict[str, Any]:
-        """What `run.json` says.
+        """The content of `run.json`.
 
         Raises:
             StoreError: There is none, or it can't be read.
@@ -90,10 +90,10 @@ class RunFolder:
         return read_questions(self.path / "questions.jsonl")
 
     def records(self) -> list[Record]:
-        """What a summary needs of all results, with the judge's verdicts as the metric `judged` if there are any.
+        """Records of all results, with the judge's verdicts, if any, as the metric `judged`.
 
-        What needs no judge has a verdict, too, which is its `em`: an answer where there is no right one is wrong, and
-        so is a run that gave no answer where there is one.
+        Results that need no judge have their `em` as verdict: an answer to an unanswerable question is wrong, and so is
+        a missing answer to an answerable one.
 
         Raises:
             StoreError: A line is damaged.
@@ -111,7 +111,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run, so that no other process writes to it.
+        """Lock the run against other processes.
 
         Raises:
             StoreError: Another process holds it.
@@ -125,11 +125,11 @@ class RunFolder:
 
 
 class Lines:
-    """A file of JSON objects, a line each, that only ever grows while a run goes on.
+    """An append-only file of JSON objects, one per line.
 
     Args:
         path: The file; it need not exist.
-        fields: What every line has.
+        fields: Required keys of every line.
     """
 
     def __init__(self, path: Path, fields: set[str]) -> None:
@@ -137,7 +137,7 @@ class Lines:
         self._fields = fields
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The lines in the order in which they were written; a torn last one is left out.
+        """The lines in file order, without a torn last line.
 
         Raises:
             StoreError: A line is damaged.
@@ -166,7 +166,7 @@ class Lines:
         )
 
     def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
-        """Drop a torn last line, and the lines that are not wanted; the file is replaced as a whole.
+        """Keep wanted lines only, and drop a torn last line; the file is replaced atomically.
 
         Raises:
             StoreError: A line is damaged, or the file can't be written.
@@ -188,7 +188,7 @@ class Lines:
 
     @contextmanager
     def appending(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """A function that adds a line; it is in the file, as a whole, when the function returns.
+        """A function that appends a line, which is in the file when the function returns.
 
         Raises:
             StoreError: The file can't be written; so does the function, and the file is then as it was before.
@@ -211,12 +211,12 @@ class Lines:
 
 
 def needs_judge(line: Mapping[str, Any]) -> bool:
-    """Whether it takes a judge to say if a line of `results.jsonl` is right: an answer, and one to compare it with."""
+    """Whether a line of `results.jsonl` needs a judge: it has an answer and gold answers."""
     return line["status"] == "answered" and bool(line["answers"])
 
 
 def differences(old: Any, new: Any, at: str = "") -> list[str]:
-    """What is different in two JSON values, a line each: `variants.prunerag.settings.top_k: 5, now 10`."""
+    """Differences of two JSON values, a line each: `variants.prunerag.settings.top_k: 5, now 10`."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = list(dict.fromkeys([*old, *new]))
         return [

@@ -1,4 +1,4 @@
-"""What a run's results depend on: it is checked before a run, kept in `run.json`, and compared when the run goes on."""
+"""Identity of a run: all that its results depend on; checked at the start, kept in `run.json`, compared on resume."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["MAY_DIFFER", "check", "oracle_of", "start", "surroundings", "version
 
 PACKAGES = ("hopgraph", "langgraph", "langchain-core", "chromadb", "bm25s", "numpy")
 MAY_DIFFER = "What may differ: the endpoint's URL and key, its concurrency, time-outs and patience, --price, --judge"
-"""When a run goes on: no result depends on it."""
+"""Allowed differences on resume: no result depends on them."""
 
 
 async def check(
     variants: Sequence[Variant], questions: Sequence[Question], *, dataset: str, contexts: bool
 ) -> dict[str, Any]:
-    """See that everything a run needs is there, before anything is spent; says what its results will depend on.
+    """Check that all that a run needs is available, before any cost; returns its identity.
 
     Raises:
         InputError: A prompt or a setting is wrong, or `contexts` is wanted of questions that have none.
@@ -74,14 +74,14 @@ def start(
     found: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Start a run in its folder, or see that the one that is there is the same.
+    """Start a run in its folder, or check that the folder's run has the same identity.
 
     Args:
         folder: The run's folder.
-        variants: What is run.
-        questions: What is asked.
-        found: What `check` returned.
-        about: What else `run.json` shall say.
+        variants: The run's variants.
+        questions: The run's questions.
+        found: The identity, from `check`.
+        about: Other fields of `run.json`.
 
     Raises:
         InputError: The folder holds another run, or something else; the message says what differs.
@@ -115,20 +115,9 @@ def _identity(
     index: Mapping[str, str] | None,
     models: Mapping[str, str],
 ) -> dict[str, Any]:
-    """All that the results depend on: two runs may be mixed if and only if this is the same.
+    """The identity without gold and knowledge bases: results of two runs may be mixed only if it is equal.
 
-    No secret is in it: of request fields that a person set it has a hash.
-
-    Args:
-        variants: What is run.
-        questions: What is asked.
-        dataset: Where it is from.
-        contexts: Whether the questions' own passages are handed over with them.
-        index: Name and hash of the index, if one is searched.
-        models: Names of the models at the endpoint, by what they do.
-
-    Raises:
-        InputError: A prompt or the file of exemplars can't be read.
+    It has no secrets: extra request fields are hashed.
     """
     settings = get_settings()
     exemplars = settings.exemplars
@@ -159,10 +148,7 @@ def _identity(
 
 
 def surroundings() -> dict[str, Any]:
-    """Where and how the model is asked. It may differ when a run goes on: results do not depend on it.
-
-    Keys are left out, and so is what a URL has of a password.
-    """
+    """Endpoint settings, without API keys and passwords in URLs; they may differ on resume."""
     settings = get_settings()
     urls = ("llm_url", "generator_url", "attribution_url", "judge_url")
     others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
@@ -172,7 +158,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the results were made with."""
+    """Versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -189,7 +175,7 @@ def _digest(value: Any) -> str:
 
 
 def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
-    """The indexes that are searched, nearly always one."""
+    """Name and hash of each index searched, usually one."""
     from nodes.kit.passages import index_ref
 
     names = dict.fromkeys(variant.context.index for variant in variants if variant.context.searches)
@@ -197,20 +183,20 @@ def _indexes(variants: Sequence[Variant]) -> list[dict[str, str]]:
 
 
 def _knowledge_bases(variants: Sequence[Variant]) -> list[dict[str, Any]]:
-    """Which knowledge bases are searched, and how far each was read, if a method needs one."""
+    """The knowledge bases that the methods need, with their progress."""
     from nodes.kit.knowledge import pairs_ref
     from nodes.kit.passages import index_ref
 
     names = dict.fromkeys(variant.context.index for variant in variants if variant.context.knowledge_base)
     found: list[dict[str, Any]] = []
     for ref in (index_ref(name) for name in names):
-        # Which is said of simulated ones only: what a model has read is as it always was.
+        # Only simulated ones get the key: identities of earlier runs stay equal.
         found.append({**pairs_ref(ref), **({"simulated": True} if _read_by_agents(ref["name"]) else {})})
     return found
 
 
 def _read_by_agents(index: str) -> bool:
-    """Whether any passage was read by perfect agents instead of a model."""
+    """Whether perfect agents read any passage."""
     from stores.index import open_index
     from stores.knowledge_base import open_pairs
 
@@ -218,13 +204,13 @@ def _read_by_agents(index: str) -> bool:
 
 
 def oracle_of(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> Oracle:
-    """What the variants are to be shown of the gold."""
+    """The gold that oracle variants are shown."""
     index = None if identity["contexts"] else (identity["index"] or {}).get("name")
     return Oracle([v.context for v in variants], questions, index=index, gold=identity["gold"])
 
 
 def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], identity: Mapping[str, Any]) -> None:
-    """Whether there is gold for all that is to be shown some."""
+    """Check that every question has the gold that oracle variants need."""
     seeing = [variant for variant in variants if variant.context.oracle]
     oracle = oracle_of(seeing, questions, identity)
     for variant in seeing:
@@ -233,7 +219,7 @@ def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], id
 
 
 async def _models(variants: Sequence[Variant]) -> dict[str, str]:
-    """The models that will be asked, by what for; each endpoint is asked whether it is there."""
+    """Models by role; checks that each endpoint is reachable."""
     from nodes.kit.model import open_endpoint
 
     settings = get_settings()

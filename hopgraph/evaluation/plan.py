@@ -1,4 +1,4 @@
-"""What a run consists of: its variants, and everything that its results depend on."""
+"""Variants of a run: plain methods, ablations, prompt overlays and suites."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 ORACLE = " (oracle)"
-"""End of the name of a variant that is shown gold, wherever it stands."""
+"""Suffix of the name of a variant that is shown gold."""
 REPAIR = "shared/repair"
 
 
@@ -33,11 +33,11 @@ class Variant:
     """A method with its settings."""
 
     name: str
-    """Unique in a run: the method's id, and what is different where several variants have the same method."""
+    """Unique in a run: the method's id, with the difference if several variants share the method."""
     values: Mapping[str, Any]
-    """The settings that were given."""
+    """Settings given by the user or the suite."""
     context: Context
-    """With the defaults filled in."""
+    """All settings, defaults included."""
 
     @property
     def method(self) -> str:
@@ -57,7 +57,7 @@ def plain_variants(methods: Sequence[str], values: Mapping[str, Any]) -> list[Va
 
 
 def ablations(method: str, values: Mapping[str, Any]) -> list[Variant]:
-    """The method as it is, and without each part that its paper's ablation table takes out.
+    """The whole method, and the method without each part of its paper's ablation table.
 
     Raises:
         InputError: The method is unknown, or has no ablations.
@@ -73,10 +73,10 @@ def ablations(method: str, values: Mapping[str, Any]) -> list[Variant]:
 
 
 def overlays(method: str, folders: Sequence[Path], values: Mapping[str, Any]) -> list[Variant]:
-    """The method with the prompts of each folder; what a folder lacks is as shipped, or as in HOPGRAPH_PROMPTS.
+    """The method with the prompts of each folder; missing prompts are those of HOPGRAPH_PROMPTS or as shipped.
 
-    A single folder is compared with the method as it is without it. The texts become settings of the variant, so that
-    they are kept with the run and no later edit reaches it.
+    A single folder is compared with the method without it. The texts become settings of the variant: they are kept with
+    the run, and later edits have no effect.
 
     Raises:
         InputError: A folder can't be read or has no prompt of the method, a prompt is malformed, or there is nothing to
@@ -169,7 +169,7 @@ def restore(about: Mapping[str, Any]) -> list[Variant]:
 
 
 def prompt_hashes(context: Context) -> dict[str, str]:
-    """Hash of every prompt that a method may use with these settings, by name.
+    """Hashes of the prompts that a method may use with these settings, by name.
 
     Raises:
         InputError: One is malformed.

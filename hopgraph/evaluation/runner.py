@@ -1,4 +1,4 @@
-"""Run questions through methods: every question a checkpointed thread of its own, many at a time, none lost."""
+"""Run questions through methods concurrently, each in its own checkpointed thread."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 __all__ = ["RETRIED", "Job", "Progress", "forget", "run_jobs", "unfinished"]
 
 RETRIED = frozenset({"endpoint", "deadline", "internal", "input"})
-"""Kinds of failures that are not the model's: going on with a run tries these questions again."""
+"""Kinds of failures not caused by the model: resuming a run retries these questions."""
 PATIENCE = 20
-"""Questions in a row that the endpoint fails before the run stops: it is gone, and nothing is lost by waiting."""
+"""Consecutive questions failed by the endpoint after which the run stops."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A question to be put to a variant."""
+    """A question for a variant."""
 
     variant: Variant
     question: Question
     number: int
-    """Its place in the run."""
+    """Its position in the run."""
 
 
 Progress = Callable[[Record], None]
@@ -54,7 +54,7 @@ Progress = Callable[[Record], None]
 
 
 def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequence[Question]) -> list[Job]:
-    """What is still to be done, question by question; failures that were not the question's are done again.
+    """Remaining jobs in question order; failures of a `RETRIED` kind are among them.
 
     Raises:
         StoreError: `results.jsonl` is damaged, or has results of another run.
@@ -72,7 +72,7 @@ def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequen
 
 
 def forget(folder: RunFolder, jobs: Sequence[Job]) -> None:
-    """Take earlier results of jobs that begin now out of `results.jsonl`; of a result that is there twice, the second.
+    """Remove earlier results of the jobs, and second copies of results, from `results.jsonl`.
 
     Raises:
         StoreError: `results.jsonl` is damaged or can't be written.
@@ -89,7 +89,7 @@ def forget(folder: RunFolder, jobs: Sequence[Job]) -> None:
 
 
 def in_flight() -> int:
-    """Questions worked on at present: more than the endpoint takes calls, since some search meanwhile."""
+    """Maximum concurrent questions: twice the concurrent calls, since some questions search meanwhile."""
     settings = get_settings()
     calls = calls_at_once()
     if settings.llm_url is None and settings.llm_concurrency != "auto":
@@ -98,9 +98,9 @@ def in_flight() -> int:
 
 
 async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress | None = None) -> None:
-    """Do what is to be done; each result is in `results.jsonl` when its question ends.
+    """Run jobs; each result is written to `results.jsonl` when its question ends.
 
-    Whatever becomes of one question, the others go on. Stopping it, however hard, loses no finished model call.
+    A failed question does not affect the others. Killing the run loses no finished model call.
 
     Raises:
         EndpointError: The endpoint failed many questions in a row.
@@ -128,12 +128,12 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
 
 
 def _warm_up(variants: Sequence[Variant]) -> None:
-    """Search once: opening an index and loading the encoder are no cost of the questions that happen to come first."""
+    """Search once, so that opening an index and loading the encoder don't count as cost of the first questions."""
     from stores.index import open_index
 
     searched = [variant.context for variant in variants if variant.context.searches]
     for name, mode in {(context.index, context.mode): None for context in searched}:
-        with suppress(HopgraphError):  # the first question that searches will say so
+        with suppress(HopgraphError):  # the first question that searches reports it
             open_index(name or "").search("anything", 1, mode)
 
 
@@ -143,7 +143,7 @@ def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class _Runner:
-    """Workers' common state."""
+    """State shared by the workers."""
 
     def __init__(
         self,
@@ -160,11 +160,11 @@ class _Runner:
         self._append = append
         self._on_result = on_result
         self._failed_in_a_row = 0
-        # If all began together, no first search would end before nearly all had, and the endpoint would idle meanwhile.
+        # If all started together, the endpoint would idle until nearly all first searches had ended.
         self._beginning = asyncio.Semaphore(search_threads() + 1)
 
     async def work(self, queue: deque[Job]) -> None:
-        """Take the oldest question, and put it."""
+        """Run the next job of the queue."""
         with ExitStack() as until_first_call:
             await self._beginning.acquire()
             until_first_call.callback(self._beginning.release)
@@ -173,8 +173,8 @@ class _Runner:
                 return
             job = queue.popleft()
             last = job.number + len(queue) + 1
-            # What was begun ends before more begins, so that results come early. When there is no more to begin, all
-            # take turns: the endpoint would stand half empty if the last question still had all its steps before it.
+            # Earlier questions first, so that results come early. With an empty queue all get equal priority: otherwise
+            # the endpoint would be half idle while the last questions run.
             priority.set(lambda: job.number if queue else last)
             result = await self._answer(job)
         line = await asyncio.to_thread(self._score, job, result)
@@ -184,7 +184,7 @@ class _Runner:
         self._give_up(result)
 
     async def _answer(self, job: Job) -> Result:
-        """The question's result; one that another wording of a prompt had part in is thrown away."""
+        """The question's result; a result made with a changed prompt is discarded."""
         thread = thread_of(self._run, job.variant.context, job.question.id)
         known = self._identity["variants"][job.variant.name]["prompts"]
         for _ in range(2):
@@ -220,7 +220,7 @@ class _Runner:
             raise
         except HopgraphError as problem:
             error = RunError(kind=problem.kind, message=problem.message, node="")
-        except Exception as problem:  # a mistake of ours must not cost the other questions
+        except Exception as problem:  # a bug must not affect the other questions
             error = RunError(kind="internal", message=_describe(problem), node="")
         return await read_result(Thread(thread, context, question.question, question.id), self._saver, error)
 

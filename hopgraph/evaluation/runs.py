@@ -24,9 +24,9 @@ class Run:
     names: dict[str, str]
     """The report's names of its variants."""
     simulation: str
-    """What has to be said of it if no model answered; else ""."""
+    """Note on its simulation; "" if a model answered."""
     gold: str
-    """What it knew gold passages by, as `gold.known_by` says."""
+    """How it identifies gold passages, from `gold.known_by`."""
 
 
 @dataclass
@@ -39,13 +39,13 @@ class Runs:
     methods: dict[str, str] = field(default_factory=dict)
     """The method of each variant, in their order."""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What was set in each variant."""
+    """Settings given for each variant."""
     abouts: list[dict[str, Any]] = field(default_factory=list)
-    """What each folder's `run.json` says."""
+    """Each folder's `run.json`."""
 
     @property
     def simulations(self) -> list[str]:
-        """What has to be said of the runs that no model answered."""
+        """Notes on simulated runs."""
         return list(dict.fromkeys(said for about in self.abouts if (said := said_of(about))))
 
     def compare_with(self, name: str) -> None:
@@ -62,8 +62,7 @@ class Runs:
 def read_runs(folders: Sequence[Path]) -> Runs:
     """The results of evaluation runs.
 
-    Variants of the same name in two folders are told apart by the folder's, and simulated ones from those that a model
-    answered. Questions are matched by id.
+    Variants of the same name get their folder's name, and simulated ones a tag. Questions are matched by id.
 
     Raises:
         StoreError: A folder has no run, or a damaged one.

@@ -1,4 +1,4 @@
-"""One result against its question's gold answer."""
+"""Scores of one result against its question's gold."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Record", "Scored", "named_sentences", "record_of", "score"]
 
 
 _NO_ANSWER = "no answer"
-"""Scored as prediction and as right answer where a run rightly says that there is none."""
+"""Prediction and right answer of a run that is rightly `unanswerable`."""
 
 
 class Scored(Result):
-    """A line of `results.jsonl`: a result with what it is compared with."""
+    """A line of `results.jsonl`: a result with its gold answers and scores."""
 
     variant: str
-    """What was run: the method's id, and in an ablation or a comparison of prompts what is different."""
+    """Name of the variant."""
     answers: list[str]
     """The gold answers."""
     metrics: dict[str, float]
@@ -34,7 +34,7 @@ class Scored(Result):
 
 
 class Record(TypedDict):
-    """What a summary needs to know of a line of `results.jsonl`."""
+    """The part of a line of `results.jsonl` that a summary needs."""
 
     variant: str
     method: str
@@ -88,13 +88,13 @@ def _outcome(result: Result, question: Question, passages: Mapping[str, Passage]
 def _facts(
     result: Result, question: Question, passages: Mapping[str, Passage], starts: Mapping[str, int]
 ) -> tuple[set[Fact], set[Fact]] | None:
-    """The evidence sentences and the gold ones; None if the question or the run names none."""
+    """Evidence and gold sentences; None if the question or the run has no sentences."""
     sentences, gold = named_sentences(result), gold_of(question)
     if not question.gold_sentences or sentences is None:
         return None
 
     def as_fact(key: str, at: int) -> Fact:
-        # Facts name their passage by its title, which one that is not gold may have, too.
+        # Facts name their passage by title, which a passage that is not gold may share.
         unit = counts_as(key, question, passages)
         return normalise_title(passages[key].title) if unit in gold else unit, starts.get(key, 0) + at
 
@@ -103,9 +103,9 @@ def _facts(
 
 
 def named_sentences(result: Result) -> list[SentenceRef] | None:
-    """The sentences on which the final evidence was settled, perhaps none; None where a run names passages alone.
+    """Sentences of the final evidence, perhaps empty; None if the run names passages only.
 
-    Earlier steps name sentences, too, but what was thrown away since is no evidence, nor is that of a run cut short.
+    Sentences of earlier steps don't count, nor do those of an unfinished run.
     """
     steps = result["trajectory"]
     if not any(step["sentences"] for step in steps):
@@ -114,7 +114,7 @@ def named_sentences(result: Result) -> list[SentenceRef] | None:
 
 
 def record_of(line: Mapping[str, Any]) -> Record:
-    """What a summary needs of a line of `results.jsonl`."""
+    """The record of a line of `results.jsonl`."""
     return Record(
         variant=line["variant"],
         method=line["method"],

@@ -1,4 +1,4 @@
-"""What a run says of itself where perfect agents answered in the place of a model (`hopgraph.simulation`)."""
+"""Descriptions of simulated runs: perfect agents instead of a model (`hopgraph.simulation`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 __all__ = ["READ_BY_AGENTS", "Simulation", "is_simulated", "said_of"]
 
 READ_BY_AGENTS = "simulation in part: a perfect reader, no model, has read the knowledge base"
-"""What has to be said of a run whose answers a model gave, from pairs that none has written."""
+"""Note on a run in which a model answers from pairs that perfect agents wrote."""
 _PREFIX = "simulated-"
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What plays the model."""
+    """Parameters of perfect agents."""
 
     wrong: float = 0.0
     """Probability that a reply is wrong."""
@@ -23,18 +23,18 @@ class Simulation:
 
     @property
     def model(self) -> str:
-        """The name that stands wherever a model's would: two simulations that differ have two."""
+        """Model name, different for different simulations."""
         return f"{_PREFIX}wrong-{self.wrong:g}-seed-{self.seed}" if self.wrong else f"{_PREFIX}perfect"
 
     def __str__(self) -> str:
-        """What has to stand wherever its results do."""
+        """Note shown with the results."""
         if not self.wrong:
             return "simulation: perfect agents built from the gold annotations, no model"
         return f"simulation: agents built from the gold annotations, wrong with probability {self.wrong:g}, no model"
 
     @property
     def tag(self) -> str:
-        """In a word or two, for the name of a variant."""
+        """Short tag for the name of a variant."""
         return f"simulated, {self.wrong:g} wrong" if self.wrong else "simulated"
 
     def as_row(self) -> dict[str, Any]:
@@ -49,12 +49,12 @@ class Simulation:
 
 
 def is_simulated(model: str) -> bool:
-    """Whether a model's name is that of agents."""
+    """Whether a model name belongs to perfect agents."""
     return model.startswith(_PREFIX)
 
 
 def said_of(about: Mapping[str, Any]) -> str:
-    """What has to be said of a run by its `run.json`; "" where nothing of it is simulated."""
+    """Note on the simulation of a run, from its `run.json`; "" if nothing is simulated."""
     if simulation := Simulation.of(about):
         return str(simulation)
     found = about["identity"]

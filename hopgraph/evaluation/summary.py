@@ -1,4 +1,4 @@
-"""All results of a run against each other: means, intervals, groups, and every variant's comparison with the first."""
+"""Summary of a run: means, intervals, groups, and each variant's comparison with the first."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Group(TypedDict):
     em: float | None
     f1: float | None
     recall: float | None
-    """Passage recall over all that was retrieved."""
+    """Recall of gold passages among all retrieved."""
     wrong_despite_full_recall: int
-    """All gold passages were retrieved, and the answer is wrong (PRISM, App. A.2): the answer's fault."""
+    """All gold passages were retrieved, and the answer is wrong (PRISM, App. A.2): an answering error."""
     right_despite_missing_gold: int
 
 
@@ -46,11 +46,11 @@ class VariantSummary(TypedDict):
     """Failed questions by the kind of their error. They count as wrong in every mean."""
     unanswerable: int
     unjudged: int
-    """Answers that the judge has not come to yet; there is no mean of `judged` as long as there are any."""
+    """Answers not judged yet; with any, there is no mean of `judged`."""
     truncated: int
-    """Questions in which a prompt did not fit and passages were left out."""
+    """Questions with passages left out to fit a prompt."""
     fallbacks: int
-    """Questions in which a model's output could not be used and something else was done."""
+    """Questions with a fallback for unusable model output."""
     unsupported: int
     """Answers without evidence, of methods that search."""
     metrics: dict[str, Estimate]
@@ -90,10 +90,10 @@ def summarise(
     """Means, intervals, error tables, and every variant's paired comparison with the first.
 
     Args:
-        records: Of any questions and variants; those that are not there yet are left out of the means.
+        records: The results so far.
         questions: By id.
-        variants: Their order.
-        price: What tokens cost.
+        variants: Names of the variants, in order.
+        price: Price of tokens.
     """
     by_variant: dict[str, dict[str, Record]] = defaultdict(dict)
     for record in records:
@@ -109,7 +109,7 @@ def summarise(
 
 
 def _leave_out_half_judged(records: dict[str, Record]) -> int:
-    """Take the verdicts out as long as some are to come, and say how many: what needs no judge has its own at once."""
+    """Remove all verdicts while some are missing; returns the number missing."""
     judged = sum("judged" in record["metrics"] for record in records.values())
     unjudged = sum("em" in record["metrics"] for record in records.values()) - judged
     if not judged or not unjudged:
@@ -161,7 +161,7 @@ def _without_retrieval(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _values(name: str, records: Sequence[Record], questions: Mapping[str, Question]) -> list[float]:
-    """A metric's values, 0 for a question that has none and where the metric expects one."""
+    """A metric's values; 0 for a question without a value where the metric expects one."""
     metric = METRICS.get(name)
     return [
         record["metrics"].get(name, 0.0)
@@ -198,7 +198,7 @@ def _group(records: Sequence[Record]) -> Group:
 
 
 def _pair(first: str, second: str, by_variant: Mapping[str, Mapping[str, Record]]) -> Pair:
-    """The comparison over the questions that both have; a method that searches nothing has no recall to compare."""
+    """Comparison over the questions that both have; without retrieval metrics unless both search."""
     one, two = by_variant[first], by_variant[second]
     searching = _searches(one.values()) and _searches(two.values())
     found: dict[str, Comparison] = {}

@@ -1,4 +1,4 @@
-"""Knowledge bases as files: a base that one model has read can be passed on and used where that model is not."""
+"""Export and import of knowledge bases as JSON Lines."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _FORMAT = "give a file that `hopgraph read --index INDEX --export FILE` wrote, o
 
 @dataclass(frozen=True)
 class Imported:
-    """What was taken over."""
+    """Counts of an import."""
 
     readings: int
     skipped: int
     """Passages that the index does not have, or has with another text."""
     total: int
-    """Readings in the file; those neither taken over nor skipped were known already."""
+    """Readings in the file; those neither imported nor skipped were known already."""
 
 
 def export_pairs(name: str, path: Path) -> None:
@@ -65,9 +65,9 @@ def export_pairs(name: str, path: Path) -> None:
 
 
 def import_pairs(name: str, path: Path) -> Imported:
-    """Take over the readings of a file that `export_pairs` wrote; what has been read already stays as it is.
+    """Import the readings of a file from `export_pairs`; passages that are read already stay unchanged.
 
-    Whether an answer stands in its passage is looked up anew.
+    The `verbatim` flag of answers is computed anew.
 
     Raises:
         StoreError: There is no such index, or another process is reading it.
@@ -115,7 +115,7 @@ def _of_another_index(path: Path, index: Index, rows: Sequence[_Row]) -> InputEr
         message += f" as it is now: {changed:,} of the passages have another text"
     found: dict[str, int] = {}
     for other in list_indexes():
-        with suppress(StoreError):  # one that can't be opened is none of this command's business
+        with suppress(StoreError):  # an index that can't be opened is skipped
             found[other] = len(_read_from(open_index(other), rows))
     best = max(found, key=lambda name: found[name], default="")
     if best and found[best]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["read_index"]
 
 REFUSALS = 3
-"""Passages in a row that the endpoint refuses before the reading stops: it is down, or nothing fits it."""
+"""Consecutive passages refused by the endpoint after which reading stops."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Run:
     saver: BaseCheckpointSaver[str]
     on_reading: Callable[[Reading], None]
     refused: dict[str, str] = field(default_factory=dict)
-    """Passages that are left after all, and why."""
+    """Passages left unread, with the kind of error."""
     in_a_row: int = 0
     done: list[Reading] = field(default_factory=list)
 
@@ -66,13 +66,13 @@ async def read_index(
 ) -> Report:
     """Read the passages of an index that have not been read, as many at a time as the endpoint takes.
 
-    Each passage is kept as it ends: whatever stops the reading, the next one goes on behind it, and calls that were
-    finished are not made again.
+    Each passage is stored when it is finished: after an interruption the next call resumes there and repeats no
+    finished model call.
 
     Args:
         context: The reader's settings, `index` among them.
         ids: Only these passages.
-        limit: Read at most so many now.
+        limit: Maximum number of passages to read now.
         retry_failed: Also those whose output could not be used.
         anew: Forget what has been read.
         on_start: Called with the number of passages that will be read.
@@ -118,7 +118,7 @@ def _waiting(index: Index, base: Pairs, ids: Sequence[str] | None, retry_failed:
 async def _read(
     context: ReaderContext, index: Index, base: Pairs, waiting: list[str], on_reading: Callable[[Reading], None]
 ) -> _Run:
-    """Read passages side by side."""
+    """Read passages concurrently."""
     place = index_folder(index.name) / "pairs.running.sqlite"
     async with open_checkpoints(str(place)) as saver:
         run = _Run(context, index, base, load(context.method, saver), saver, on_reading)
@@ -130,17 +130,17 @@ async def _read(
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
     if not left(index, base):
-        # Only passages that were cut off have checkpoints left: there is none any more.
+        # Only interrupted passages keep checkpoints, and none is left.
         for path in place.parent.glob(f"{place.name}*"):
             path.unlink()
     return run
 
 
 def at_a_time(settings: Settings) -> int:
-    """Passages that are read side by side: what the endpoint takes."""
+    """Passages read concurrently, by the endpoint's limit."""
     limit = calls_at_once()
     if settings.llm_concurrency == "auto":
-        return 2 * limit  # else those that are being stored would keep the limit from being reached, and raised
+        return 2 * limit  # passages being stored would otherwise keep the calls below the limit, which then never rises
     return limit if settings.llm_url else min(limit, settings.embedded_parallel)
 
 
@@ -153,7 +153,7 @@ async def _read_next(run: _Run, key: str) -> None:
         reading = Reading(key, content, cause=error.kind, message=error.message)
         await asyncio.to_thread(run.base.add, reading, [], get_encoder().encode_passages([]))
     except DeadlineError as error:
-        # The passage's own affair: others may be read in time. An endpoint that is away is another error.
+        # Concerns this passage only; an unreachable endpoint is another error.
         run.refused[key] = error.kind
         return
     except EndpointError as error:
@@ -171,7 +171,7 @@ async def _read_next(run: _Run, key: str) -> None:
 
 
 async def _read_passage(run: _Run, key: str) -> Reading:
-    """Run the reader's graph on one passage, from where it was cut off if it was, and keep what comes of it."""
+    """Run or resume the reader's graph on one passage, and store its pairs and reading."""
     thread = thread_of(f"{run.base.id}.{run.index.hash}", run.context, key)
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
     state: dict[str, Any] = {}
