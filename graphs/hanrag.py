@@ -80,7 +80,7 @@ def ask_seed(state: HanState) -> Send:
 
 @with_context(HanContext)
 def after_anrag(state: HanState, context: HanContext) -> str:
-    """A complex question goes on, up to the last hop that it may take."""
+    """A complex question continues up to the last hop allowed."""
     last = state["route"] == "complex" and len(state["chain"]) >= context.max_steps
     return "last step" if last else str(state["route"])
 

@@ -1,4 +1,4 @@
-"""`hopgraph doctor`: what works here, what does not, and what to do about it."""
+"""`hopgraph doctor`: check the installation and advise."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _FORMS = {
     ),
     "prompt": ("prompt only", "the server has no JSON mode: schemas stand in the prompt"),
 }
-"""What is said of the form in which an endpoint is asked for JSON, and what that means."""
+"""JSON mode of an endpoint: its name in the report, and advice."""
 PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     what: str
     state: Literal["ok", "note", "bad"]
@@ -60,7 +60,7 @@ def doctor(
 
 
 def _run(check: Callable[[], list[Finding]]) -> list[Finding]:
-    """A check's findings; what it raises is a finding, too."""
+    """A check's findings; an exception is a finding, too."""
     from inference.errors import HopgraphError
 
     name = check.__name__.strip("_").replace("_", " ")
@@ -138,7 +138,7 @@ def _endpoint() -> list[Finding]:
 
 
 def _own_endpoints() -> list[Finding]:
-    """Servers that answer instead of the one of everything else, where any are named."""
+    """The generator's and attribution's own servers, if configured."""
     from inference.settings import get_settings
 
     findings = []
@@ -245,7 +245,7 @@ async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
 
 
 async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
-    """What is known of tokens: HANRAG's verdicts want alternatives to the chosen one, too."""
+    """Check log-probabilities: HANRAG's verdicts need alternatives to the chosen token, too."""
     from inference.chat import Message
     from inference.errors import EndpointError
     from nodes.kit.request import ALTERNATIVES
@@ -263,7 +263,7 @@ async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
 
 
 async def _speed(endpoint: Endpoint) -> list[Finding]:
-    """What vLLM can do to be fast: beginnings of prompts from its cache, and the oldest question first."""
+    """Check vLLM's prefix cache and priority scheduling."""
     from inference.chat import Message
     from inference.limiter import priority
 
