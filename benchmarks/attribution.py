@@ -88,11 +88,11 @@ async def _judge_all(rows: list[dict[str, Any]], context: Any) -> list[str]:
     builder.add_edge(START, "judge")
     builder.add_edge("judge", END)
     graph = builder.compile()
-    room = asyncio.Semaphore(16)
+    side_by_side = asyncio.Semaphore(16)
     said = [""] * len(rows)
 
     async def one(number: int) -> None:
-        async with room:
+        async with side_by_side:
             row = rows[number]
             given = {key: row[key] for key in ("question", "claim", "references")}
             said[number] = (await graph.ainvoke({"number": number, **given}, context=context))["said"]

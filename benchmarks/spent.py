@@ -32,7 +32,7 @@ from hopgraph.evaluation.datasets import read_questions
 from hopgraph.run import make_context
 from inference.settings import get_settings
 
-HOUSE = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[1]
 OWNERS = {
     "SQLite": ("sqlite3", "checkpoint/sqlite", "stores/saver", "stores/checkpoints"),
     "packing checkpoints": ("zlib", "msgpack", "/serde/"),
@@ -41,9 +41,9 @@ OWNERS = {
     "aiohttp": ("/aiohttp/", "/yarl/", "/multidict/"),
     "event loop": ("/asyncio/", "/uvloop/", "/concurrent/futures/", "Context", "_asyncio"),
     "JSON": ("/json/", "_json"),
-    "our nodes": tuple(f"{HOUSE}/{room}/" for room in ("nodes", "graphs", "prompts")),
-    "the benchmark": (f"{HOUSE}/benchmarks/",),
-    "the rest of ours": (f"{HOUSE}/",),
+    "our nodes": tuple(f"{PROJECT}/{folder}/" for folder in ("nodes", "graphs", "prompts")),
+    "the benchmark": (f"{PROJECT}/benchmarks/",),
+    "the rest of ours": (f"{PROJECT}/",),
 }
 """The first one counts of which a part is in a function's file or name."""
 OTHERS = "Python's library"

@@ -12,8 +12,7 @@ from inference.heads.revelator import Route
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
 from nodes.chain import chain_blocks, chain_evidence
 from nodes.generator import generator
-from nodes.hanrag.chain import send_hop
-from nodes.hanrag.conclude import conclude
+from nodes.hanrag.chain import conclude, send_hop
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.ending_discriminator import ending_discriminator
 from nodes.hanrag.refiner import refiner
@@ -80,7 +79,7 @@ def ask_seed(state: HanState) -> Send:
 
 @with_context(HanContext)
 def after_anrag(state: HanState, context: HanContext) -> str:
-    """A complex question goes on, up to the last hop that it may take."""
+    """A complex question continues up to the last hop allowed."""
     last = state["route"] == "complex" and len(state["chain"]) >= context.max_steps
     return "last step" if last else str(state["route"])
 
@@ -99,14 +98,8 @@ builder.add_node("refiner", refiner)
 builder.add_node("anrag", anrag.compile())
 builder.add_node("ending_discriminator", ending_discriminator)
 builder.add_node("conclude", conclude)
-builder.add_node(
-    "aggregator",
-    generator("hanrag/aggregator", blocks=chain_blocks, evidence=chain_evidence),
-)
-builder.add_node(
-    "synthesizer",
-    generator("hanrag/synthesizer", blocks=chain_blocks, evidence=chain_evidence),
-)
+builder.add_node("aggregator", generator("hanrag/aggregator", blocks=chain_blocks, evidence=chain_evidence))
+builder.add_node("synthesizer", generator("hanrag/synthesizer", blocks=chain_blocks, evidence=chain_evidence))
 
 builder.add_edge(START, "intake")
 builder.add_edge("intake", "router")

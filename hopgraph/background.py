@@ -1,4 +1,4 @@
-"""Asynchronous code from plain Python: one event loop in a thread of its own, also where a loop runs already."""
+"""Asynchronous code from plain Python: one event loop in its own thread, also if another loop is running."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["background_loop", "iterate", "run"]
 
 Result = TypeVar("Result")
 _LEAVING = 2.0
-"""Seconds that closing connections may take when Python exits."""
+"""Seconds for closing connections when Python exits."""
 
 
 @lru_cache
@@ -32,7 +32,7 @@ def background_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-# A forked process has no such thread.
+# A forked process does not have the thread.
 os.register_at_fork(after_in_child=background_loop.cache_clear)
 
 
@@ -53,7 +53,7 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def iterate(source: Callable[[], AsyncGenerator[Result, None]]) -> Generator[Result, None, None]:
-    """The items of an asynchronous generator that runs in the background loop, each made when it is asked for.
+    """The items of an asynchronous generator that runs in the background loop, each produced on demand.
 
     Closing this generator, and ctrl-C, cancel what runs.
 

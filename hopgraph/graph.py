@@ -36,8 +36,8 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     Synchronous calls run in a background event loop; closing the iterator of `stream`, or ctrl-C, cancels the run.
 
-    `context` may be left out: the settings given to `load` count, and on a thread that goes on (input `None` or a
-    `Command`) those it was started with. A call's `context` goes on top of both.
+    `context` may be left out: the settings given to `load` count, and on a thread that is resumed (input `None` or a
+    `Command`) those it was started with. A call's `context` overrides both.
     """
 
     method: str
@@ -61,14 +61,14 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Run the graph and wait for its final state.
 
         Args:
-            input: `{"question": "..."}`, optionally with `contexts`; None goes on with a thread.
+            input: `{"question": "..."}`, optionally with `contexts`; None resumes a thread.
             config: LangGraph's; `{"configurable": {"thread_id": "..."}}` with a checkpointer.
             context: Settings of this call.
             options: As for LangGraph's `invoke`.
 
         Raises:
             InputError: The question or a setting is wrong; the message names it.
-            HopgraphError: The run failed. With a checkpointer, `invoke(None, config)` goes on from there.
+            HopgraphError: The run failed. With a checkpointer, `invoke(None, config)` resumes from there.
         """
         return run(self.ainvoke(input, config, context=context, **options))
 

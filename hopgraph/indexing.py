@@ -37,7 +37,7 @@ def build_index(
             `Document` (`metadata["title"]` is its title); or the path of a file (.jsonl, .jsonl.gz, txt, md, html, pdf,
             csv) or of a folder with such files. A single path may stand for the list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
-        progress: Called as the work goes on with the stage ("read", "encode" or "store"), how many passages it has
+        progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
             done, and of how many (None: not known yet).
 
     Raises:

@@ -1,4 +1,4 @@
-"""The event loop of the commands: uvloop, in which a model call costs less CPU time than in asyncio's own."""
+"""The event loop of the commands: uvloop, in which a model call takes less CPU time than in asyncio's loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
     try:
         return uvloop.run(main)
     except (KeyboardInterrupt, Stopped):
-        # A second ctrl-C closes the loop while its threads are still at work; uvloop's own says so with a traceback.
+        # A second ctrl-C closes the loop while its threads are still at work; by default that prints a traceback.
         shown = threading.excepthook
         threading.excepthook = lambda end: None if str(end.exc_value) == "Event loop is closed" else shown(end)
         raise

@@ -1,4 +1,4 @@
-"""The methods by id, as their graph files say; nothing of LangGraph is imported for it."""
+"""The methods by id, as declared in their graph files; does not import LangGraph."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["ABOUTS", "METHODS", "READERS", "check_method", "context_class", "load", "make_context"]
 
 ABOUTS = read_abouts()
-"""What each graph file says of itself, by id: baselines, methods, readers."""
+"""What each graph file declares, by id: baselines, methods, readers."""
 
 METHODS = {name: about.line for name, about in ABOUTS.items() if about.kind != "reader"}
 """Method ids and what they are. `graphs/<id>.py` is the method."""
 
 READERS = {name: about.line for name, about in ABOUTS.items() if about.kind == "reader"}
-"""Graphs that answer no question but prepare for it; otherwise as `METHODS`."""
+"""Graphs that prepare an index instead of answering; otherwise as `METHODS`."""
 
 
 def check_method(method: str) -> str:
-    """`method`, if there is one of that id.
+    """`method`, if it is known.
 
     Raises:
         InputError: There is none.
@@ -61,7 +61,7 @@ def load(
         checkpointer: Keeps every step: any LangGraph checkpointer, synchronous or asynchronous. Default: none.
         checkpoints: Instead of one: a SQLite file, made if it is missing, or a postgresql:// URL. Works with
             synchronous and asynchronous calls, and stays open until Python exits.
-        settings: Settings of the method for all calls, such as `index`; a call's `context` goes on top of them.
+        settings: Settings of the method for all calls, such as `index`; a call's `context` overrides them.
 
     Raises:
         InputError: Unknown method or setting, or a setting is out of bounds.

@@ -1,4 +1,4 @@
-"""A whole run as its checkpoints have it: the result, every model call with what was asked and said, the path taken."""
+"""A whole run as its checkpoints have it: the result, every model call with request and reply, and the path taken."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RETURN = "__return__"
 
 @dataclass(frozen=True)
 class Exchange:
-    """A model call: its entry in the ledger, what was asked, and the reply."""
+    """A model call: its entry in the ledger, the request and the reply."""
 
     call: Call
     prompt: list[tuple[str, str]]

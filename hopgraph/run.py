@@ -1,4 +1,4 @@
-"""Run a question on a checkpointed thread, or go on with one."""
+"""Run a question on a checkpointed thread, or resume one."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["Run", "ask", "astream", "make_context", "new_thread", "read_thread",
 
 @dataclass(frozen=True)
 class Run:
-    """A graph's way over a thread, from its start or from where it was cut off, to its end or a failure."""
+    """One run of a graph on a thread, from the start or the last checkpoint to its end or a failure."""
 
     thread: Thread
     saver: BaseCheckpointSaver[str]
     given: dict[str, Any] | Command[Any] | None
-    """The graph's input; None goes on where it was cut off."""
+    """The graph's input; None resumes from the last checkpoint."""
     metadata: dict[str, str] = field(default_factory=dict)
-    """Of the checkpoints that it writes."""
+    """Metadata of the checkpoints it writes."""
 
     @classmethod
     def of(
@@ -71,11 +71,11 @@ class Run:
     async def start(
         self, on_step: Callable[[Step], None] | None = None, on_event: Callable[[Event], None] | None = None
     ) -> Result:
-        """Run the graph, as a span where that is asked for.
+        """Run the graph, in a span if tracing is on.
 
         Args:
             on_step: Called with each step of the trajectory as it ends.
-            on_event: Called with all that happens, steps among it, as it happens: see `nodes.kit.events`.
+            on_event: Called with every event, steps included, as it happens: see `nodes.kit.events`.
 
         Raises:
             InputError: The question or the settings are wrong.
@@ -97,7 +97,7 @@ class Run:
         return result
 
     async def _run(self, config: RunnableConfig, hear: _Listeners) -> RunError | None:
-        """Run the graph; what kept it from ending, if that is none of the input's or the store's faults."""
+        """Run the graph. Returns the error that stopped it, if any; errors of the input and the store are raised."""
         from langgraph.errors import GraphDrained
         from langgraph.runtime import RunControl
 
@@ -133,13 +133,13 @@ class Run:
 
 
 class _Listeners:
-    """Who is told what happens in a run."""
+    """Reports the events of a run to its listeners."""
 
     def __init__(self, on_step: Callable[[Step], None] | None, on_event: Callable[[Event], None] | None) -> None:
         self._on_step = on_step
         self._on_event = on_event
         self._reported: dict[str, Step] = {}
-        # What nobody listens to is not sent: each event wakes the event loop.
+        # Without a listener a mode is off: each event wakes the event loop.
         self.modes: list[StreamMode] = ["updates"] if on_step or on_event else []
         self.modes += ["custom"] if on_event else []
 
@@ -173,7 +173,7 @@ async def ask(
     """Answer a question on a new thread.
 
     A failure that the run can recover from later (an endpoint that is down) is a result, too: its status is `failed`,
-    and `resume` goes on from where it stopped.
+    and `resume` continues from the last checkpoint.
 
     Args:
         question: The question.
@@ -185,7 +185,7 @@ async def ask(
         gold: Gold evidence for the oracle conditions.
         gold_route: Gold route for the oracle routers.
         on_step: Called with each step of the trajectory as it ends.
-        on_event: Called with all that happens, steps among it, as it happens: see `nodes.kit.events`.
+        on_event: Called with every event, steps included, as it happens: see `nodes.kit.events`.
 
     Raises:
         InputError: The question, the settings or the thread's id are wrong; nothing was kept.
@@ -213,14 +213,14 @@ async def resume(
     decisions: Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Go on with a thread that was cut off; a thread that has ended is shown and not run again.
+    """Resume an interrupted thread; a thread that has ended is read and not run again.
 
     Args:
         thread: Its id.
         saver: Where it is kept.
         on_step: Called with each step of the trajectory as it ends.
         on_event: Called with all that happens, as for `ask`.
-        decisions: What a person decided, by the id of what was waiting: see `nodes.kit.person.decide`. Others wait on.
+        decisions: A person's decisions by id of the request: see `nodes.kit.person.decide`. The others keep waiting.
         changes: Settings that are changed from here on: see `changed`. The thread keeps them.
 
     Raises:
@@ -250,7 +250,7 @@ async def resume(
 async def astream(
     question: str, context: Context, saver: BaseCheckpointSaver[str], *, thread: str, **options: Any
 ) -> AsyncIterator[Event | Result]:
-    """As `ask`, but yields what happens as it happens, and last of all the result.
+    """As `ask`, but yields the events as they happen, and the result last.
 
     Example:
         >>> async for event in astream(question, context, saver, thread=new_thread(context)):
@@ -275,7 +275,7 @@ async def astream(
 
 @asynccontextmanager
 async def _nothing_of_refused(graph: Any, config: RunnableConfig) -> AsyncIterator[None]:
-    """Keep nothing of a question that is refused before the first step has ended: there is nothing to resume."""
+    """Delete the thread of a question that is refused before the first step has ended: there is nothing to resume."""
     try:
         yield
     except (InputError, StoreError):

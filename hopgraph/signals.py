@@ -1,4 +1,4 @@
-"""What SIGINT (ctrl-C) and SIGTERM do to a command. Imports nothing heavy: it is in force before everything else."""
+"""What SIGINT (ctrl-C) and SIGTERM do to a command. Imports nothing heavy: it is installed first."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _printed = False
 
 
 class Stopped(BaseException):
-    """A signal has stopped the command, and what was to be saved is saved.
+    """A signal has stopped the command, and its work is saved.
 
     No `KeyboardInterrupt`: asyncio and typer treat that in ways of their own.
 
     Args:
         number: The signal.
-        goes_on: What goes on from here; it has been printed. "": nothing does.
+        goes_on: How to resume, already printed; "" if it can't be resumed.
     """
 
     def __init__(self, number: int, goes_on: str = "") -> None:
@@ -38,7 +38,7 @@ class Stopped(BaseException):
 
 
 def stop_at_once() -> None:
-    """From now on a signal ends the process at once with one line: nothing is under way that would have to be saved.
+    """From now on a signal ends the process at once with one line: there is nothing to save.
 
     Python's own handler raises in the middle of whatever runs: an import, a destructor, the interpreter's shutdown.
     """
@@ -49,7 +49,7 @@ def stop_at_once() -> None:
 
 def at_once(number: int, _frame: object) -> None:
     """The handler that does it."""
-    with suppress(OSError):  # nobody reads it any more
+    with suppress(OSError):  # the reader is gone
         if os.isatty(2):
             os.write(2, _SHOW_CURSOR)  # a progress line may have hidden it
         # Not print(): what was interrupted may be in the middle of one.

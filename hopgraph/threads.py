@@ -1,4 +1,4 @@
-"""Threads as their checkpoints have them: settings, state, result, and what may be changed before they go on."""
+"""Threads as their checkpoints have them: settings, state and result; and changes of settings on resuming."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Thread", "changed", "evidence_passages", "read_result", "read_thread
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread: what it was started with, and how far it is."""
+    """A thread: its settings and its progress."""
 
     id: str
     context: Context
@@ -33,7 +33,7 @@ class Thread:
     question_id: str = "ask"
     finished: bool = False
     waiting: list[Waiting] = field(default_factory=list)
-    """What a person has to decide before it goes on."""
+    """Decisions it waits for."""
     changes: list[Change] = field(default_factory=list)
     """Settings that were changed when it was resumed."""
 
@@ -44,7 +44,7 @@ class Thread:
 
     @property
     def origin(self) -> Origin:
-        """What its checkpoints say that it was started with."""
+        """Its origin, as its checkpoints have it."""
         settings = self.context.model_dump(mode="json", exclude_unset=True)
         return Origin(self.method, self.question_id, self.question, settings, self.changes)
 
@@ -115,7 +115,7 @@ async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: Ru
 
 
 def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
-    """A thread as it goes on with other settings: those of `Context.may_change` may change, and nothing else.
+    """A thread with other settings from here on: only those of `Context.may_change` may change.
 
     Raises:
         InputError: It has ended, or a setting is unknown, wrong, or one that has to stay as it is.

@@ -1,4 +1,4 @@
-"""Workers of one task after the other, more or fewer of them as the endpoints' limits change."""
+"""A pool of workers whose size follows the endpoints' limits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], boo
 
     Args:
         one: Takes a task and does it.
-        left: Whether there are tasks that nobody has taken.
-        at_once: How many may be under way at present; asked again whenever a limit changes or a worker is free.
+        left: Whether there are tasks left to take.
+        at_once: Most tasks in flight; called again whenever a limit changes or a worker is free.
 
     Raises:
         BaseExceptionGroup: What `one` raised; the others are cancelled then.

@@ -26,7 +26,7 @@ class Subquestions(BaseModel):
 
 
 class ThoughtAndSubquestions(BaseModel):
-    """The same, after thinking about it."""
+    """The same, with reasoning first."""
 
     thought: Annotated[str, Limited(600)]
     subquestions: list[QuestionText] = Field(max_length=MAX_SUBQUESTIONS)
@@ -35,11 +35,11 @@ class ThoughtAndSubquestions(BaseModel):
 def analyzer(prompt: str, *, output: type[Subquestions | ThoughtAndSubquestions] = Subquestions) -> Node:
     """A node that writes `subquestions`, in order, without repeats.
 
-    If the model's output can't be used, or holds no sub-question, the question stands for itself and the step says so.
+    If the model's output can't be used, or has no sub-question, the question itself is used and the step records it.
 
     Args:
         prompt: Name of the prompt; it is given `question`.
-        output: What is asked for.
+        output: Schema of the reply.
     """
 
     async def analyzer(state: State, runtime: Runtime[Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A chain of questions and answers: written down for prompts, and the evidence it rests on (HANRAG, Self-Ask)."""
+"""A chain of questions and answers: its text in prompts, and its evidence (HANRAG, Self-Ask)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = [
 
 
 class Relevance(TypedDict):
-    """What the relevance discriminator said of a passage (HANRAG, App. A.3)."""
+    """The relevance discriminator's verdict on a passage (HANRAG, App. A.3)."""
 
     id: str
     title: str
     probability: float | None
-    """Of "relevant"; None where only the text of the verdict was to be had."""
+    """Of "relevant"; None if only the text of the verdict is available."""
     relevant: bool
     problem: str
-    """Why the verdict could not be read; the passage is kept then."""
+    """Why the verdict can't be parsed; the passage is then kept."""
 
 
 class Hop(TypedDict):
@@ -41,27 +41,27 @@ class Hop(TypedDict):
     """A seed question, a sub-question, or the question itself."""
     retrieved: list[PassageRef]
     relevance: list[Relevance]
-    """In the order of `retrieved`; empty when nothing was judged."""
+    """In the order of `retrieved`; empty if nothing was judged."""
     kept: list[str]
-    """Ids of the passages that it was answered from."""
+    """Ids of the passages used for the answer."""
     flagged: bool
-    """None was judged relevant, and the top one was kept."""
+    """No passage was judged relevant, so the top one was kept."""
     answer: str
     """"" when there is none."""
     problem: str
-    """Why the answer could not be read; "" when it could."""
+    """Why the answer can't be parsed; else ""."""
     ending: float | None
-    """Probability that the chain up to here is enough; None where nobody asked, or only the text was to be had."""
+    """Probability that the chain so far suffices; None if not judged, or judged by text only."""
     ended: bool
 
 
 def next_hop(state: Any) -> int:
-    """Number of the hop after those of the chain, from 1."""
+    """Number of the next hop, from 1."""
     return len(state["chain"]) + 1
 
 
 def hop_id(number: int) -> str:
-    """Id of a hop, which is that of its first step in the trajectory."""
+    """Id of a hop and of its first step in the trajectory."""
     return f"root/{number}"
 
 
@@ -74,12 +74,12 @@ def written(chain: list[Hop]) -> list[str]:
 
 
 async def chain_blocks(state: Any, context: Any) -> list[str]:
-    """What the final answer is written from: questions and answers, not their passages (Sec. 3, Eqs. 5 and 9)."""
+    """Input of the final answer: questions and answers, not their passages (Sec. 3, Eqs. 5 and 9)."""
     return written(state["chain"])
 
 
 def chain_evidence(state: Any) -> list[PassageRef]:
-    """The passages that the answers were taken from, in the order of the chain."""
+    """The passages used for the answers, in the order of the chain."""
     kept: dict[str, PassageRef] = {}
     for hop in state["chain"]:
         for ref in hop["retrieved"]:

@@ -41,7 +41,7 @@ ABSTENTIONS = frozenset(
         "i do not know",
     }
 )
-"""Answers, without case and final full stop, that say that there is none."""
+"""Answers that count as abstentions, in lower case without a final full stop."""
 
 
 class Answer(BaseModel):
@@ -58,11 +58,11 @@ class ReasonedAnswer(BaseModel):
 
 
 Blocks = Callable[[Any, Any], Awaitable[list[str]]]
-"""What the answer is written from, as blocks of text, best first, by state and context."""
+"""Returns the input of the answer, as blocks of text, best first, for a state and context."""
 
 
 async def passages_or_sentences(state: State, context: Any) -> list[str]:
-    """The state's `evidence`: chosen `sentences` where the context says so and there are any, else whole passages."""
+    """The state's `evidence`: the chosen `sentences`, if the context asks for them and there are any, else passages."""
     passages = await fetch(state, [ref["id"] for ref in state["evidence"]])
     sentences = _sentences(state, context)
     if not sentences:
@@ -83,10 +83,10 @@ def generator(
 
     Args:
         prompt: Name of the prompt; it is given `question` and, with blocks, `evidence`.
-        blocks: What the answer is written from; None: from the question alone.
-        evidence: What it rests on; by default the state's `evidence`.
+        blocks: Input of the answer; None: the question alone.
+        evidence: Passages recorded as its evidence; by default the state's `evidence`.
         values: Values of further variables of the prompt.
-        output: What the reply must be; it has a field `answer`.
+        output: Schema of the reply; it has a field `answer`.
     """
 
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -116,12 +116,12 @@ def generator(
 
 
 def _sentences(state: State, context: Any) -> list[SentenceRef]:
-    """The evidence sentences, where the answer is to be written from them."""
+    """The evidence sentences if the context has the answer written from sentences; else none."""
     return as_refs(state["sentences"]) if getattr(context, "answer_from", "passages") == "sentences" else []
 
 
 def read_answer(output: Any) -> tuple[str, Status]:
-    """The answer of an output, or of None, "" when there is none; and what became of the question."""
+    """The answer of an output (None: it can't be parsed), "" if there is none, and the status of the run."""
     if output is None:
         return "", "failed"
     answer = plain(output.answer)
@@ -129,5 +129,5 @@ def read_answer(output: Any) -> tuple[str, Status]:
 
 
 def is_abstention(answer: str) -> bool:
-    """Whether an answer says that there is none."""
+    """Whether an answer is an abstention."""
     return answer.casefold().replace("’", "'").rstrip(".") in ABSTENTIONS

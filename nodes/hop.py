@@ -1,4 +1,4 @@
-"""A hop: one question, searched for and answered from its own passages (HANRAG, Alg. 1; Self-Ask)."""
+"""A hop: retrieve passages for one question and answer it from them (HANRAG, Alg. 1; Self-Ask)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["hop_generator", "hop_retriever"]
 
 
 def hop_retriever() -> Node:
-    """A node that searches for the hop's question, `seed`; what is found are its `candidates`."""
+    """A node that searches for the hop's question, `seed`; the results are its `candidates`."""
     return retriever(
         into="candidates",
         queries=lambda state: [state["seed"]],
@@ -32,8 +32,8 @@ def hop_retriever() -> Node:
 def hop_generator(prompt: str) -> Node:
     """A node that answers the hop's question from the passages judged relevant, which ends the hop.
 
-    If none is relevant, the top one is kept and the hop is flagged; where nothing is judged, all are. If none was
-    found, nothing is asked. An answer that can't be read is none, and the hop says why.
+    If none is relevant, the top one is kept and the hop is flagged; without judgements, all are kept. If none was
+    found, the model is not called. An answer that can't be parsed is empty, and the hop records why.
 
     Args:
         prompt: Name of the prompt; it is given `question` and `evidence`.
@@ -76,7 +76,7 @@ def hop_generator(prompt: str) -> Node:
 
 
 def _kept(state: Any) -> tuple[list[PassageRef], bool]:
-    """The passages to answer from, best first, and whether that is the top one for want of a relevant one."""
+    """The passages to answer from, best first, and whether the top one was kept because none is relevant."""
     found = state["candidates"]
     judged = {row["id"]: row["relevant"] for row in state.get("judged", [])}
     kept = [ref for ref in found if judged.get(ref["id"], not judged)]

@@ -1,4 +1,4 @@
-"""Intake: check the question and all that the run needs, before anything is spent on it."""
+"""Intake: check the question and everything the run needs before any cost arises."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ __all__ = [
     "check_passage",
     "check_question",
     "context_of",
+    "fresh",
     "given_passages",
     "intake",
     "require_ids",
@@ -39,10 +40,10 @@ def intake(*, resets: Callable[[Any], Mapping[str, Any]] | None = None) -> Node:
     """A graph's first node.
 
     It checks question, given passages, index and prompt overrides, puts given passages into the store so that the state
-    needs only their ids, notes which index the run is on, and empties what an earlier run of the thread left behind.
+    needs only their ids, records the index, and resets results of an earlier run of the thread.
 
     Args:
-        resets: The method's own keys as they are when a run begins, from the input.
+        resets: Initial values of the method's own keys, from the input.
 
     Raises:
         InputError: The question is empty or too long, or a given passage or prompt is malformed.
@@ -59,22 +60,25 @@ def intake(*, resets: Callable[[Any], Mapping[str, Any]] | None = None) -> Node:
             return index, None if rows is None else store_given(rows), own
 
         index, contexts, own = await asyncio.to_thread(check)
-        return {
-            "question": question,
-            "settings": context.model_dump(mode="json", exclude_unset=True),
-            "given": contexts or [],
-            "index": index,
-            "answer": "",
-            "error": None,
-            "evidence": [],
-            "sentences": [],
-            "trajectory": Overwrite([]),
-            "ledger": Overwrite([]),
-            **own,
-            **(resets(state) if resets else {}),
-        }
+        return {**fresh(question, context, contexts or [], index), **own, **(resets(state) if resets else {})}
 
     return intake
+
+
+def fresh(question: str, context: Context, given: list[str], index: IndexRef | None) -> dict[str, Any]:
+    """State of every method when a run begins; results of an earlier run of the thread are reset."""
+    return {
+        "question": question,
+        "settings": context.model_dump(mode="json", exclude_unset=True),
+        "given": given,
+        "index": index,
+        "answer": "",
+        "error": None,
+        "evidence": [],
+        "sentences": [],
+        "trajectory": Overwrite([]),
+        "ledger": Overwrite([]),
+    }
 
 
 def check_input(
@@ -87,7 +91,7 @@ def check_input(
         given: The input's `contexts`; None to search.
 
     Returns:
-        The index, the given passages or their ids, and what the state has of a knowledge base.
+        The index, the given passages or their ids, and the state's keys for a knowledge base.
 
     Raises:
         InputError, StoreError: As `intake`.
@@ -154,7 +158,7 @@ def _check_given(rows: object) -> list[str | GivenPassage]:
 
 
 def check_passage(row: object, field: str) -> None:
-    """See that a field of the input is a passage id or a passage.
+    """Check that a field of the input is a passage id or a passage.
 
     Raises:
         InputError: It is neither.
@@ -171,7 +175,7 @@ def check_passage(row: object, field: str) -> None:
 
 
 def require_ids(index: IndexRef, ids: list[str], field: str = "contexts") -> None:
-    """See that an index has the passages that a field of the input names.
+    """Check that an index has the passages that a field of the input names.
 
     Raises:
         InputError: It does not have one of them.

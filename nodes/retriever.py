@@ -1,4 +1,4 @@
-"""Retriever: search the store for a question and its sub-questions, and merge what is found into one pool."""
+"""Retriever: search the store for a question and its sub-questions, and merge the hits into one pool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodes.kit.passages import fetch, interleave, reference
 from nodes.kit.rendering import counted
 from nodes.kit.search import search
 from nodes.kit.state import Node, PassageRef, State
-from nodes.kit.steps import step
+from nodes.kit.steps import logged, step
 from stores.given import PREFIX
 
 __all__ = ["retriever"]
@@ -29,7 +29,7 @@ def retriever(
     ranks_given: Callable[[Any], bool] = lambda context: False,
     grows: bool = False,
 ) -> Node:
-    """A node that fills a pool of candidates: the passages given with the question, or what searches find.
+    """A node that fills a pool of candidates: the passages given with the question, or search results.
 
     The hits of several queries are merged rank by rank: every query's first hit, then every query's second, and so on;
     a passage found more than once keeps its best place and score.
@@ -37,12 +37,12 @@ def retriever(
     Args:
         into: The state's key for the pool.
         queries: What to search for.
-        mode: Search mode, where it is not the context's.
-        top_k: Hits a query.
-        limit: Passages in the pool at most.
-        at: Id of the step, where there is one query; by default steps are numbered.
-        ranks_given: Whether passages given with the question are searched, too, instead of taking all of them.
-        grows: Add what is found to the pool, up to its limit, instead of making a new one.
+        mode: Search mode; default: the context's.
+        top_k: Hits per query.
+        limit: Most passages in the pool.
+        at: Id of the step if there is one query; by default steps are numbered.
+        ranks_given: Whether passages given with the question are searched, too; else all are taken.
+        grows: Add the hits to the pool, up to its limit; else they replace it.
     """
 
     async def retriever(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def retriever(
         pool: dict[str, PassageRef] = {}
         for ref in [*(state[into] if grows else []), *interleave(found.hits)]:
             pool.setdefault(ref["id"], ref)
-        return {into: list(pool.values())[: limit(context)], "trajectory": steps, "ledger": found.calls}
+        return {into: list(pool.values())[: limit(context)], **logged(steps, found)}
 
     return retriever
 
@@ -86,4 +86,4 @@ async def _given(state: State, into: str) -> dict[str, Any]:
         + (f", {own} of them not from an index" if own else ""),
         evidence=ids,
     )
-    return {into: pool, "trajectory": [row]}
+    return {into: pool, **logged(row)}

@@ -113,7 +113,7 @@ async def _ask(
         run = Run.of(question, context, saver, thread=thread or new_thread(context), contexts=given)
         _check_run(context, given)
         await check_endpoint(context.model, context.generator_model)
-        # Only now, when nothing but the run itself can fail any more.
+        # After all checks: from here only the run itself can fail.
         _note(f"thread {run.thread.id}")
         async with resumable(run.thread.id, saver):
             with _progress(show) as on_event:
@@ -122,7 +122,7 @@ async def _ask(
 
 
 def _check_run(context: Context, given: list[dict[str, Any]] | None) -> None:
-    """See that a run's settings, prompts, passages and index are right.
+    """Check a run's settings, prompts, passages and index.
 
     Raises:
         InputError, StoreError: Something is wrong.
@@ -191,7 +191,7 @@ async def _go_on(
 
 
 async def _complete(result: Result, saver: Any, show: Show) -> Result:
-    """The result after all that a person decides at the terminal; for JSON with the texts of the evidence."""
+    """The result after all decisions at the terminal; for JSON with the texts of the evidence."""
     result = await _decided(result, saver, show)
     if show in ("nothing", "json"):
         from hopgraph.threads import evidence_passages, read_thread
@@ -201,7 +201,7 @@ async def _complete(result: Result, saver: Any, show: Show) -> Result:
 
 
 async def _decided(result: Result, saver: Any, show: Show) -> Result:
-    """The result after all that a person at the terminal decided; elsewhere as it is."""
+    """The result after all decisions at the terminal; without a terminal as it is."""
     from hopgraph.cli.review import ask_at_terminal
     from hopgraph.run import resume
 
@@ -224,7 +224,7 @@ def _note(text: str) -> None:
 
 
 def _shown(stream: bool, as_json: bool) -> Show:
-    """Standard output is the result's alone: what is streamed goes to standard error."""
+    """Standard output is for the result; streamed events go to standard error."""
     if stream:
         return "json" if as_json else "lines"
     return "nothing" if as_json else "status"
@@ -232,7 +232,7 @@ def _shown(stream: bool, as_json: bool) -> Show:
 
 @contextmanager
 def _progress(show: Show) -> Iterator[Callable[[Event], None] | None]:
-    """What happens, as it happens: a line that is rewritten, a line each, or a JSON object each."""
+    """Shows events: one line that is rewritten, a line each, or a JSON object each."""
     if show == "nothing":
         yield None
     elif show == "json":
@@ -257,7 +257,7 @@ def _progress(show: Show) -> Iterator[Callable[[Event], None] | None]:
 
 
 def _finish(result: Result, index: str | None, as_json: bool) -> None:
-    """Print the result; the exit code says what became of it."""
+    """Print the result; the exit code tells its status."""
     if as_json:
         print_json(result)
     else:
@@ -278,7 +278,7 @@ def _finish(result: Result, index: str | None, as_json: bool) -> None:
 
 
 def _goes_on(thread: str, error: RunError) -> str:
-    """What to do after a failure that is not the model's output: what can't pass by itself has to be mended first."""
+    """What to do after a failure that is not the model's output: permanent faults have to be mended first."""
     again = f"`hopgraph resume {thread}`"
     hint = error.get("hint", "")
     if error.get("permanent"):

@@ -16,7 +16,7 @@ def confirm(question: str, *, refused: str, hint: str) -> None:
 
     Args:
         question: What is about to happen, as a question.
-        refused: What the error says where nobody can be asked, or the answer is no.
+        refused: Message of the error without a terminal, or if the answer is no.
         hint: How to do it without being asked, and what else there is to do.
 
     Raises:

@@ -208,7 +208,7 @@ def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
 
 
 def _again(folder: RunFolder, judge: bool) -> str:
-    """The command that goes on with a run."""
+    """The command that resumes a run."""
     return f"`hopgraph eval --resume {folder.path}{' --judge' if judge else ''}`"
 
 

@@ -108,7 +108,7 @@ def _say_calls_in_flight() -> None:
 
 
 def _say_what_differs(about: dict[str, Any]) -> None:
-    """Of what may differ when a run goes on, as it was started with and as it is."""
+    """Settings that may differ when a run is resumed: old and new values."""
     from hopgraph.evaluation.folder import differences
     from hopgraph.evaluation.identity import surroundings, versions
 
@@ -139,7 +139,7 @@ def _progress(todo: Sequence[Job], done: Sequence[Record]) -> Iterator[Progress]
 
 
 class _Figures:
-    """Figures while a run goes on, of all its results."""
+    """Live figures over all results of a run."""
 
     def __init__(self, variants: Sequence[str]) -> None:
         self.count = 0

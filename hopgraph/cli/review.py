@@ -59,7 +59,7 @@ def ask_at_terminal(waiting: Sequence[Waiting]) -> dict[str, Any]:
 
 
 def how_to_decide(thread: str, waiting: Sequence[Waiting]) -> str:
-    """What the run waits for, and the command that goes on."""
+    """The decisions the run waits for, and the command that resumes it."""
     lines = []
     for row in waiting:
         lines.append(_written(row))

@@ -1,6 +1,6 @@
 """How a command that has something to save stops: ctrl-C at once, SIGTERM after the model calls in flight.
 
-Either way everything that was committed is kept, and the command that goes on is printed. A second signal ends the
+Either way committed work is kept, and the command that resumes is printed. A second signal ends the
 process without waiting for anything, which loses no more than the calls in flight.
 """
 
@@ -32,7 +32,7 @@ _STOPS = (KeyboardInterrupt, asyncio.CancelledError)
 
 @contextmanager
 def stoppable(goes_on: str) -> Iterator[None]:
-    """Say what goes on from here if a signal stops what is done inside.
+    """If a signal stops this block, say how to resume.
 
     Raises:
         Stopped: One did.
@@ -91,7 +91,7 @@ def _signals() -> Iterator[Callable[[], int]]:
         else:
             loop.call_soon_threadsafe(task.cancel)
 
-    # What was started in the background ignores ctrl-C, and goes on to.
+    # A background process ignores ctrl-C, and keeps doing so.
     before = {number: old for number in EXITS if (old := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in before:
         signal.signal(number, handle)

@@ -32,7 +32,7 @@ def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
 
     Args:
         home: HOPGRAPH_HOME.
-        say: Told what is fetched, before it is.
+        say: Called with a message before a download.
 
     Raises:
         InputError: There is no pip, or the folder can't be written.

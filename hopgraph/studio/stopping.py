@@ -43,7 +43,7 @@ def _after_serving(number: int, frame: object) -> None:
 
 
 def _at_once(number: int, _frame: object) -> None:
-    """`at_once` in a thread of its own: in the loop's, the server takes writing to stderr for a blocking call."""
+    """`at_once` in its own thread: in the loop's, the server takes writing to stderr for a blocking call."""
     _thread.start_new_thread(at_once, (number, None))
 
 

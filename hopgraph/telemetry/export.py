@@ -52,7 +52,7 @@ def flush() -> None:
 
 @lru_cache(maxsize=1)
 def _own_provider() -> TracerProvider:
-    """A provider that nobody else uses: the program may still set one."""
+    """A private provider: the program may still set its own."""
     named = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "hopgraph"}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     exporter = _Forgiving(_exporter(), provider.shutdown)
@@ -121,7 +121,7 @@ class _Forgiving(SpanExporter):
         self._exporter.shutdown()
 
     def finish(self) -> None:
-        """Send what is left when the program ends, as long as the collector takes it."""
+        """Send the remaining spans when the program ends, as long as the collector accepts them."""
         begun = time.monotonic()
         self._over.set()
         while self._finisher.is_alive():
@@ -143,7 +143,7 @@ class _Forgiving(SpanExporter):
 
 
 class _Reason(logging.Handler):
-    """What an exporter last said."""
+    """The exporter's last log message."""
 
     text = ""
 
@@ -153,7 +153,7 @@ class _Reason(logging.Handler):
 
 
 def without_secrets(text: str) -> str:
-    """A message of ours has no key in it; what a server said in it, might."""
+    """`text` with configured secrets masked: a server's message may quote one."""
     settings = get_settings()
     for name in type(settings).model_fields:
         secret = getattr(settings, name)

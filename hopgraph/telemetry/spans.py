@@ -1,4 +1,4 @@
-"""What LangChain's callbacks tell of a run, as spans: run > node > model call or search."""
+"""Spans from LangChain's callbacks: run > node > model call or search."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ Attributes = Mapping[str, Any]
 
 
 class RunSpan:
-    """The span of a run, and what makes the spans below it."""
+    """The span of a run, and the handler that makes the spans below it."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
         self.spans = Spans(span)
 
     def ended(self, result: Result) -> None:
-        """Say what became of the run."""
+        """Set the run's status and cost."""
         _set(
             self._span,
             {
@@ -60,16 +60,16 @@ class RunSpan:
 
 @contextmanager
 def run_span(context: Context, thread: str, question: str, *, question_id: str, resumed: bool) -> Iterator[RunSpan]:
-    """A span for what is done in this block, under the one that is current, if one is.
+    """A span for this block, under the current one if there is one.
 
     Raises:
-        InputError: What sends spans is not installed.
+        InputError: The exporter is not installed.
     """
     more = {"hopgraph.question_id": question_id, "hopgraph.index": context.index, "hopgraph.resumed": resumed}
     with tracer().start_as_current_span(
         _workflow(context.method),
         attributes=_known(_about_workflow(context.method, thread, question) | more),
-        record_exception=False,  # an exception's text, and those that it came of, may quote anything
+        record_exception=False,  # the text of an exception and its causes may quote anything
         set_status_on_exception=False,
     ) as span:
         run = RunSpan(span)
@@ -83,27 +83,27 @@ def run_span(context: Context, thread: str, question: str, *, question_id: str, 
 
 
 class Spans(BaseCallbackHandler):
-    """Makes spans of what LangGraph tells its callbacks: `graph.ainvoke(..., {"callbacks": [Spans()]})`.
+    """Makes spans from LangGraph's callbacks: `graph.ainvoke(..., {"callbacks": [Spans()]})`.
 
     Args:
         parent: The span of the whole run. Default: one is made for the graph.
     """
 
-    run_inline = True  # in order; nothing here waits for anything
+    run_inline = True  # in order; nothing here blocks
 
     def __init__(self, parent: Span | None = None) -> None:
         self._tracer = tracer()
         self._root = parent
         self._top: UUID | None = None
-        """The run of the graph, where that has a span of its own."""
+        """The run of the graph, if it has its own span."""
         self._texts = get_settings().otel_texts == "on"
         self._spans: dict[UUID, Span] = {}
         """Open spans, by LangChain's run."""
         self._within: dict[UUID, Span] = {}
-        """Runs that have no span of their own (subgraphs, edges): the span they are in."""
+        """Enclosing span of runs without their own (subgraphs, edges)."""
 
     def close(self) -> None:
-        """End what was left open, which a cancelled run may do."""
+        """End spans that a cancelled run left open."""
         for span in self._spans.values():
             span.end()
         self._spans.clear()
@@ -120,7 +120,7 @@ class Spans(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A graph, a node, a model call, or something of LangGraph's own has begun."""
+        """A graph, a node, a model call, or an internal run of LangGraph has begun."""
         metadata, name = metadata or {}, str(kwargs.get("name") or "graph")
         if name == MODEL_CALL and isinstance(inputs, dict) and "request" in inputs:
             self._start_call(run_id, parent_run_id, inputs["request"])
@@ -156,7 +156,7 @@ class Spans(BaseCallbackHandler):
         span.end()
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """It has failed; or it waits for a person, which is no failure."""
+        """It has failed, or waits for review, which is not a failure."""
         if (span := self._taken(run_id)) is not None:
             _failed(span, error)
             span.end()
@@ -193,7 +193,7 @@ class Spans(BaseCallbackHandler):
         self._start(run_id, parent_run_id, f"retrieval {index}" if index else "retrieval", attributes)
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **kwargs: Any) -> None:
-        """It has found something."""
+        """It has ended."""
         if (span := self._taken(run_id)) is not None:
             found = [{"id": row.id, "score": row.metadata.get("score")} for row in documents]
             _set(
@@ -213,7 +213,7 @@ class Spans(BaseCallbackHandler):
         call, server = request.call, urlsplit(request.endpoint.url)
         attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "openai",  # the protocol's; what serves it can't be known
+            "gen_ai.provider.name": "openai",  # the protocol; the server is unknown
             "gen_ai.request.model": call["model"],
             "gen_ai.request.temperature": request.context.temperature,
             "gen_ai.request.max_tokens": request.context.max_tokens,
@@ -243,7 +243,7 @@ class Spans(BaseCallbackHandler):
             "hopgraph.cached": call["cached"],
             "hopgraph.seconds": call["seconds"],
         }
-        if not call["cached"]:  # or it would be paid for twice
+        if not call["cached"]:  # a cached call was paid for before
             attributes["gen_ai.usage.input_tokens"] = call["prompt_tokens"]
             attributes["gen_ai.usage.output_tokens"] = call["completion_tokens"]
             attributes["gen_ai.usage.cache_read.input_tokens"] = call["cached_tokens"]
@@ -270,7 +270,7 @@ class Spans(BaseCallbackHandler):
         return self._spans.get(run) or self._within.get(run) or self._root
 
     def _taken(self, run: UUID) -> Span | None:
-        """The open span of a run, which is to be ended."""
+        """Remove and return the open span of a run."""
         self._within.pop(run, None)
         return self._spans.pop(run, None)
 
@@ -285,7 +285,7 @@ def _about_workflow(method: str, thread: str | None, question: str | None) -> di
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": method,
         "gen_ai.conversation.id": thread,
-        "session.id": thread,  # by which viewers put the runs of a thread together
+        "session.id": thread,  # viewers group a thread's runs by it
         "openinference.span.kind": "CHAIN",
         "input.value": question,
         "hopgraph.method": method,
@@ -307,7 +307,7 @@ def _set(span: Span, attributes: Attributes) -> None:
 
 
 def _failed(span: Span, error: BaseException) -> None:
-    """Say why, as far as it is fit to be sent away: of errors that are not ours the kind only."""
+    """Record the error without private text: of foreign errors only the type."""
     if isinstance(error, GraphBubbleUp):
         span.set_attribute("hopgraph.waiting", True)
         return

@@ -27,11 +27,11 @@ class SelfAskState(State, total=False):
     """Self-Ask: the chain of follow-up questions."""
 
     at: str
-    """Id of the hop that is being worked on."""
+    """Id of the current hop."""
     seed: str
     """Its follow-up question."""
     candidates: list[PassageRef]
-    """What was found for it."""
+    """Its search results."""
     chain: Annotated[list[Hop], merge_by_id]
 
 
@@ -40,7 +40,7 @@ class IrcotState(State, total=False):
 
     thoughts: list[str]
     concluded: bool
-    """The last sentence says the answer, or no further one could be had."""
+    """The last sentence says the answer, or no further one could be generated."""
 
 
 class IterRetGenState(State, total=False):
@@ -49,7 +49,7 @@ class IterRetGenState(State, total=False):
     iteration: int
     """Iterations ended."""
     draft: str
-    """Reasoning and answer, which the next search goes out from; "" before the first."""
+    """Reasoning and answer, the query of the next search; "" before the first."""
 
 
 Action = Literal["search", "lookup", "finish"]
@@ -63,9 +63,9 @@ class Turn(TypedDict):
     action: Action
     argument: str
     passages: list[PassageRef]
-    """What a search found; empty until the next thought."""
+    """Results of a search; empty until the next thought."""
     observation: str
-    """What a lookup found, in words; "" of a search."""
+    """Result of a lookup as text; "" for a search."""
 
 
 class ReactState(State, total=False):
@@ -73,11 +73,11 @@ class ReactState(State, total=False):
 
     turns: list[Turn]
     page: list[PassageRef]
-    """What the latest search found, and what lookups look through."""
+    """Results of the latest search, which lookups search in."""
 
 
 class AdaptiveInput(QuestionInput):
-    """What Adaptive-RAG is invoked with."""
+    """Input of Adaptive-RAG."""
 
     gold_route: NotRequired[Complexity]
     """The path to take, for the oracle classifier."""
@@ -88,4 +88,4 @@ class AdaptiveState(IrcotState, total=False):
 
     gold_route: Annotated[Complexity, EphemeralValue]
     route: Complexity | None
-    """The path taken; None until the router has spoken."""
+    """The path taken; None before the router has run."""

@@ -12,18 +12,18 @@ __all__ = ["build_dag", "fill_references", "in_wave", "literal", "references"]
 
 _REFERENCE = re.compile(r"(?<![\w&#])#(\d{1,3})\b")
 _LITERAL = "＃"
-"""Stands for the number sign of a number that is no reference, as long as references are looked for."""
+"""Replaces `#` before a number that is not a reference while references are parsed."""
 UNKNOWN = "(unknown)"
 
 
 def build_dag(
     rows: Sequence[tuple[str, Sequence[int]]], question: str, most: int
 ) -> tuple[list[SubQuestion], list[str]]:
-    """Sub-questions in the order given, without bad references and cycles, and what was wrong with them in words.
+    """Sub-questions in the order given, without bad references and cycles, and their problems as text.
 
-    A reference to a sub-question that there is not, or to itself, is taken to mean the one just before. Where one
+    A reference to a missing sub-question, or to itself, is taken to mean the one just before. Where one
     is 0 and all make sense counted from 0, they are. A cycle is cut at the earliest sub-question of it, which then does
-    without the answers that need its own. What looks like a reference but stands in the user's question (a number on a
+    without the answers that need its own. What looks like a reference but occurs in the user's question (a number on a
     shirt) is none, and has another number sign until it is rewritten.
 
     Args:

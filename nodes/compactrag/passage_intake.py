@@ -1,4 +1,4 @@
-"""Intake of a reader: which passage is to be read."""
+"""Intake of a reader: the passage to read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import asyncio
 from typing import Any
 
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
 
 from inference.errors import InputError
 from nodes.compactrag.context import ReaderContext
-from nodes.intake import check_passage, context_of, require_ids, store_given
+from nodes.intake import check_passage, context_of, fresh, require_ids, store_given
 from nodes.kit.passages import fetch, index_ref, reference
 from nodes.kit.state import IndexRef
 from prompts.loader import load_prompt
@@ -19,7 +18,7 @@ __all__ = ["passage_intake"]
 
 
 async def passage_intake(state: Any, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
-    """Check the passage, the index and the prompts, and empty what an earlier run of the thread left.
+    """Check the passage, the index and the prompts, and reset results of an earlier run of the thread.
 
     Raises:
         InputError: There is no passage, it is malformed, or a prompt is.
@@ -41,10 +40,7 @@ async def passage_intake(state: Any, runtime: Runtime[ReaderContext]) -> dict[st
     index, ids = await asyncio.to_thread(check)
     source = (await fetch({"index": index}, ids))[0]
     return {
-        "question": source.title,
-        "settings": context.model_dump(mode="json", exclude_unset=True),
-        "given": ids if index is None else [],
-        "index": index,
+        **fresh(source.title, context, ids if index is None else [], index),
         "source": reference(source, 0.0, "given"),
         "entities": [],
         "facts": [],
@@ -53,10 +49,4 @@ async def passage_intake(state: Any, runtime: Runtime[ReaderContext]) -> dict[st
         "dropped": [],
         "uncovered": [],
         "repaired": False,
-        "answer": "",
-        "error": None,
-        "evidence": [],
-        "sentences": [],
-        "trajectory": Overwrite([]),
-        "ledger": Overwrite([]),
     }

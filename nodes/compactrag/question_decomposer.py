@@ -30,7 +30,7 @@ class Decomposition(BaseModel):
 
 
 async def question_decomposer(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
-    """Split the question. Without a decomposition that can be used the question stands for itself."""
+    """Split the question. Without a usable decomposition the question itself is used."""
     context, question, known = runtime.context, state["question"], state["knowledge"]
     values = {"question": quoted(question)}
     asked = await ask_model(runtime, "compactrag/decomposer", Decomposition, values, at="root/decomposer")

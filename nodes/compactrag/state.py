@@ -30,10 +30,10 @@ class PairRef(Hit):
 
 
 class SubQuestion(TypedDict):
-    """A node of CompactRAG's dependency graph (Sec. 3.2.1), and what came of it."""
+    """A node of CompactRAG's dependency graph (Sec. 3.2.1), and its result."""
 
     number: int
-    """From 1; `#1` in the text of a later one stands for its answer."""
+    """From 1; `#1` in a later one's text refers to its answer."""
     question: str
     """As the decomposition has it."""
     depends_on: list[int]
@@ -82,7 +82,7 @@ class QAPair(TypedDict):
     question: str
     answer: str
     verbatim: bool
-    """The answer stands in the passage word for word; False also before it was looked up."""
+    """The answer occurs verbatim in the passage; False also before the check."""
     coverage: bool
     """Written by the coverage repair."""
 

@@ -89,7 +89,7 @@ def mentions(texts: Iterable[str], entity: str) -> bool:
 
 
 def _find(part: str, text: str) -> int:
-    """Where `part` stands in `text` and neither begins nor ends inside a word; -1 if nowhere."""
+    """Offset of `part` in `text` on word boundaries; -1 if it does not occur."""
     at = text.find(part)
     while at >= 0:
         end = at + len(part)

@@ -16,7 +16,7 @@ __all__ = ["AnragInput", "AnragOutput", "AnragState", "HanInput", "HanState"]
 
 
 class AnragInput(TypedDict):
-    """What ANRAG is sent: one question to answer in one retrieval."""
+    """Input of ANRAG: one question to answer in one retrieval."""
 
     at: str
     """Id of the hop, `root/1`."""
@@ -28,7 +28,7 @@ class AnragInput(TypedDict):
 
 
 class AnragOutput(TypedDict):
-    """What ANRAG gives back."""
+    """Output of ANRAG."""
 
     chain: Annotated[list[Hop], merge_by_id]
     trajectory: Annotated[list[Step], merge_by_id]
@@ -43,7 +43,7 @@ class AnragState(AnragInput, AnragOutput, total=False):
 
 
 class HanInput(QuestionInput):
-    """What HANRAG is invoked with."""
+    """Input of HANRAG."""
 
     gold_route: NotRequired[Route]
     """The path to take, for the oracle router."""
@@ -54,9 +54,9 @@ class HanState(State, total=False):
 
     gold_route: Annotated[Route, EphemeralValue]
     route: Route | None
-    """The path taken; None until the router has spoken."""
+    """The path taken; None before the router has run."""
     subquestions: list[str]
     """Of a compound question."""
     seed: str
-    """Of a complex question: what is to be answered next."""
+    """Of a complex question: the next question to answer."""
     chain: Annotated[list[Hop], merge_by_id]

@@ -18,16 +18,16 @@ __all__ = ["Verdict", "ask_verdict", "weigh"]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Work):
-    """What came of a judgement."""
+    """Result of a yes-or-no judgement."""
 
     holds: bool | None
-    """None when it could not be read."""
+    """None if it can't be parsed."""
     probability: float | None
-    """Of `true`; None where only the text was to be had."""
+    """Of `true`; None if only the text is available."""
 
 
 def weigh(at: str, probability: float, threshold: float) -> Verdict:
-    """The verdict that a probability amounts to; what is compared is what is shown."""
+    """The verdict for a probability, rounded before it is compared, as it is shown."""
     probability = round(probability, 6)
     return Verdict(at=at, node=node_name(), holds=probability >= threshold, probability=probability)
 
@@ -45,16 +45,16 @@ async def ask_verdict(
     """Ask the model for a judgement.
 
     Args:
-        runtime: The node's runtime; its context says whether probabilities are wanted (`verdicts`).
+        runtime: The node's runtime; its context says whether to use probabilities (`verdicts`).
         prompt: Name of the prompt.
         output: What the reply must be; its one field is a boolean.
         values: Values of the prompt's variables.
         at: Id of the step.
         items: Blocks of text for one more variable.
-        threshold: The judgement holds from this probability on.
+        threshold: The judgement holds at this probability or above.
 
     Raises:
-        EndpointError: The endpoint gives no log-probabilities, and they are wanted.
+        EndpointError: The endpoint gives no log-probabilities, and they are required.
     """
     (field,) = output.model_fields
     by_text = runtime.context.verdicts == "text"

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: events for a user interface, by LangGraph's `custom` stream.
+"""Events of a running graph for a user interface, by LangGraph's `custom` stream.
 
 `graph.astream(..., stream_mode="custom", subgraphs=True)` yields them, LangGraph's server streams them, and
 `hopgraph.run.astream`, `ask(..., on_event=...)` and `hopgraph ask --stream` give them together with the steps. Each has

@@ -42,7 +42,7 @@ _REPAIR = "shared/repair"
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Work, Generic[Output]):
-    """What came of asking the model. `truncated` counts the items that were left out of the prompt."""
+    """Result of a model call. `truncated` counts the items that were left out of the prompt."""
 
     value: Output | None
     """None when the output could not be used, not even after the repair."""
@@ -60,7 +60,7 @@ class Items:
     blocks: Sequence[str]
     """Best first."""
     places: Sequence[int] = ()
-    """Where each of them stands in the prompt, lowest first; default: as they come. A prompt that grows from call to
+    """Position of each in the prompt, lowest first; default: the order given. A prompt that grows from call to
     call has the older blocks first, so that a server finds its beginning in the prefix cache."""
 
     def shown(self, count: int) -> dict[str, str]:

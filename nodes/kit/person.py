@@ -1,4 +1,4 @@
-"""A person in the place of a verdict: the run stops, shows what is to be decided, and goes on with the decision."""
+"""Human review of a verdict: the run stops, shows what to decide, and resumes with the decision."""
 
 from __future__ import annotations
 

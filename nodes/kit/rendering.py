@@ -36,7 +36,7 @@ _DELIMITER = re.compile(
 
 
 def plain(text: str) -> str:
-    """`text` in one line, without control characters, direction marks and other signs that nobody sees."""
+    """`text` in one line, without control characters, direction marks and other invisible characters."""
     if text.isascii() and text.isprintable():  # most texts, and there are many
         return " ".join(text.split())
     return " ".join(_CONTROL.sub(" ", _INVISIBLE.sub("", text)).split())

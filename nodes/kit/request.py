@@ -43,7 +43,7 @@ class RawReply(TypedDict):
     call: Call
     logprobs: list[float]
     prompt: bytes
-    """What was asked, for looking at the run later: see `unpack_prompt`."""
+    """The request, for inspecting the run later: see `unpack_prompt`."""
     probability: float | None
 
 

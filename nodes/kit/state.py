@@ -36,51 +36,51 @@ StepKind = Literal["route", "decompose", "retrieve", "judge", "answer", "verify"
 
 
 SentenceRef = tuple[str, int]
-"""A sentence: passage id, sentence index from 0. (A checkpoint may give it back as a list.)"""
+"""A sentence: passage id, sentence index from 0. (A checkpoint may restore it as a list.)"""
 
 
 class Hit(TypedDict):
-    """What a search found, as the state names it: its text stays in the store."""
+    """A search result as the state has it: its text stays in the store."""
 
     id: str
     preview: str
-    """The first 120 characters at most, so that a person stepping through can see what it is."""
+    """The first 120 characters at most, to recognise it when stepping through a run."""
     score: float
 
 
 class PassageRef(Hit):
-    """A passage as the state names it."""
+    """A passage as the state has it."""
 
     title: str
     found_by: str
-    """Which half of the store found it: `dense`, `sparse`, `both`; or `given`."""
+    """Which retriever found it: `dense`, `sparse`, `both`; or `given`."""
 
 
 class Step(TypedDict):
-    """One step of a run. Terminal output, traces and reports are views of these and of nothing else."""
+    """One step of a run. Terminal output, traces and reports are views of these alone."""
 
     id: str
     """A path, such as `root/selector/2`."""
     parent: str
-    """The step it belongs under; `root` is the question itself."""
+    """Id of the parent step; `root` is the question itself."""
     kind: StepKind
     node: str
     question: str
-    """What was asked in this step."""
+    """Question or query of this step."""
     answer: str
-    """What came out, in words."""
+    """Its result as text."""
     verdict: str
     score: float | None
     evidence: list[str]
     """Passage ids."""
     sentences: list[SentenceRef]
-    """Sentence evidence, where a method works with sentences."""
+    """Evidence sentences, for methods that work with sentences."""
     calls: int
     searches: int
     truncated: int
     """Passages left out because the prompt did not fit the model's context."""
     fallback: str
-    """Why the model's output could not be used and what was done instead; "" when all went well."""
+    """Why the model's output could not be used and the fallback; "" if there was no problem."""
 
 
 class RunError(TypedDict):
@@ -90,7 +90,7 @@ class RunError(TypedDict):
     message: str
     node: str
     hint: NotRequired[str]
-    """What to do about it, where that is known."""
+    """What to do about it, if known."""
     permanent: NotRequired[bool]
     """Resuming fails in the same way until something is changed; see `inference.errors.EndpointError`."""
 
@@ -103,7 +103,7 @@ class IndexRef(TypedDict):
 
 
 class GivenPassage(TypedDict):
-    """A passage handed over with the question instead of being searched for."""
+    """A passage given with the question; replaces the search."""
 
     title: str
     text: str
@@ -111,7 +111,7 @@ class GivenPassage(TypedDict):
 
 
 class Node(Protocol):
-    """A node of a graph: reads the state, returns what it changes of it.
+    """A node of a graph: reads the state and returns an update.
 
     LangGraph gives a node the keys of the type that its first parameter is annotated with: a node that serves several
     methods and hands the state on takes `Any`, which is all of the graph's state.
@@ -122,14 +122,14 @@ class Node(Protocol):
 
 
 def merge_by_id(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
-    """Reducer: rows keyed by their `id`, the later one wins. Applying the same rows twice changes nothing."""
+    """Reducer: merges rows by `id`; the later one wins. Idempotent."""
     merged = {row["id"]: row for row in old}
     merged.update((row["id"], row) for row in new)
     return list(merged.values())
 
 
 class QuestionInput(TypedDict):
-    """What a graph is invoked with."""
+    """Input of a graph."""
 
     question: str
     contexts: NotRequired[list[str | GivenPassage]]
@@ -139,29 +139,29 @@ class QuestionInput(TypedDict):
 
 
 class State(TypedDict, total=False):
-    """What every method's state has."""
+    """State that every method has."""
 
     question: str
     contexts: Annotated[list[str | GivenPassage], EphemeralValue]
     """As in the input; only the first node sees them."""
     gold: Annotated[list[SentenceRef | str], EphemeralValue]
     settings: dict[str, Any]
-    """Those of the context that were set; what was not is at its default."""
+    """The context's fields that were set; others have their defaults."""
     given: list[str]
-    """Ids of the passages given with the question; when there are any, nothing else is searched."""
+    """Ids of the passages given with the question; if there are any, nothing else is searched."""
     index: IndexRef | None
     answer: str
     """"" when the question can't be answered."""
     status: Status
     error: RunError | None
     evidence: list[PassageRef]
-    """What the answer rests on, best first."""
+    """Evidence for the answer, best first."""
     sentences: list[SentenceRef]
-    """The sentences it rests on, where a method works with sentences."""
+    """Evidence sentences, for methods that work with sentences."""
     trajectory: Annotated[list[Step], merge_by_id]
     ledger: Annotated[list[Call], merge_by_id]
 
 
 def as_refs(rows: Iterable[Any]) -> list[SentenceRef]:
-    """Sentence references as tuples: a checkpoint or a person's edit may have made lists of them."""
+    """Sentence references as tuples: checkpoints and manual edits may turn them into lists."""
     return [(str(key), int(index)) for key, index in rows]

@@ -1,4 +1,4 @@
-"""What nodes leave in the run's record: steps of the trajectory, and the calls they cost."""
+"""What nodes record: steps of the trajectory and their calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def step(
     truncated: int = 0,
     fallback: str = "",
 ) -> Step:
-    """A step, by default of the running node; what is not given is empty."""
+    """A step, by default of the running node; other fields default to empty."""
     return Step(
         id=id,
         parent=parent,
@@ -51,26 +51,26 @@ def step(
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a node had done for one step, and what went wrong with it: the part of a step that all nodes share."""
+    """Work done for one step, with its calls and problems: the fields of a step that all nodes share."""
 
     at: str
     """Id of the step."""
     node: str
     calls: list[Call] = field(default_factory=list)
     truncated: int = 0
-    """Items that were left out because the prompt did not fit the model's context."""
+    """Items left out because the prompt did not fit the model's context."""
     problem: str = ""
-    """Why the output could not be used, in words; "" when it could."""
+    """Why the output can't be used; else ""."""
     cut: str = ""
     """Which texts of the output were cut because they were too long; else ""."""
 
     def step(self, kind: StepKind, *, instead: str = "", problem: str = "", **fields: Any) -> Step:
-        """The step that this work was for.
+        """The step for this work.
 
         Args:
             kind: Its kind.
-            instead: What was done instead where there is a problem.
-            problem: What the node found wrong with output that could be read.
+            instead: The fallback, recorded if there is a problem.
+            problem: What is wrong with output that was parsed.
             fields: Further fields of the step: see `step`.
         """
         why = self.problem or problem
@@ -84,12 +84,12 @@ class Work:
 
     @property
     def error(self) -> RunError | None:
-        """Why the run fails where it can't go on without this output; None when it could be used."""
+        """The error of a run that needs this output; None if it can be used."""
         return RunError(kind="model_output", message=self.problem, node=self.node) if self.problem else None
 
 
 class HasCalls(Protocol):
-    """Whatever says which calls it cost."""
+    """Anything that has calls for the ledger."""
 
     @property
     def calls(self) -> list[Call]:
@@ -97,7 +97,7 @@ class HasCalls(Protocol):
 
 
 def logged(steps: Step | Sequence[Step], *work: HasCalls) -> dict[str, Any]:
-    """The part of a node's update that records what it did: its steps, and the calls of all its work."""
+    """The part of a node's update that records its steps, and the calls of all its work."""
     rows = list(steps) if isinstance(steps, list | tuple) else [steps]
     made = {"trajectory": rows, "ledger": [call for done in work for call in done.calls]}
     return {key: value for key, value in made.items() if value}

@@ -18,7 +18,7 @@ __all__ = ["ShownAnswer", "answer_so_far"]
 
 
 def answer_so_far(reply: str) -> str:
-    """The field `answer` of a JSON reply that may end anywhere; "" where it has not begun, or can't be read."""
+    """The field `answer` of a JSON reply that may end anywhere; "" if it has not begun or can't be parsed."""
     _, brace, rest = without_reasoning(reply).partition("{")
     try:
         value = from_json(brace + rest, allow_partial="trailing-strings")
@@ -29,13 +29,13 @@ def answer_so_far(reply: str) -> str:
 
 
 class ShownAnswer:
-    """What listeners have seen of a node's answer, over all tries and the repair.
+    """The part of a node's answer sent to listeners so far, over all tries and the repair.
 
-    A try that begins like what was seen only adds to it. One that goes another way is a new message, with the id of the
+    A try that begins with the text sent so far extends it. One that differs is a new message, with the id of the
     one it replaces in `response_metadata["replaces"]`.
 
     Args:
-        node: Who answers; messages have it as `langgraph_node`.
+        node: Name of the node; messages have it as `langgraph_node`.
     """
 
     def __init__(self, node: str) -> None:
@@ -45,10 +45,10 @@ class ShownAnswer:
 
     @asynccontextmanager
     async def streaming(self) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
-        """Have the requests of this block streamed if somebody listens; if nobody does, this costs nothing.
+        """Stream the requests of this block if there are listeners; without any this costs nothing.
 
         Yields:
-            To be awaited with the whole reply: shows what has not been, such as a reply from the cache.
+            A function to await with the whole reply: sends the rest, such as a reply from the cache.
         """
         run = await self._listeners()
 
@@ -72,7 +72,7 @@ class ShownAnswer:
             await self._ended(run)
 
     async def _listeners(self) -> Any:
-        """A chat model's run, of which only those are told who listen to tokens; None: nobody does."""
+        """A chat model's run that is reported only to handlers that listen to tokens; None: there are none."""
         config = get_config()
         manager: Any = config.get("callbacks")
         if not getattr(manager, "handlers", None):

@@ -1,5 +1,4 @@
-"""What LangGraph does not tell tracers by itself: whoever listens to LangChain's callbacks is told of searches, as of a
-retriever's runs, and of tries of a model call that failed."""
+"""Callbacks that LangGraph does not send by itself: searches, as retriever runs, and failed tries of model calls."""
 
 from __future__ import annotations
 
@@ -21,17 +20,17 @@ Hits = Sequence[Hit]
 async def traced_searches(
     state: Any, queries: Mapping[str, str], *, node: str, retriever: str, top_k: int
 ) -> AsyncIterator[list[Hits]]:
-    """Tell tracers of the searches that are made in this block.
+    """Report the searches of this block to tracers.
 
     Args:
         state: The run's state: `index`, or `given`.
         queries: Id of the trajectory step -> query.
-        node: Who searches.
-        retriever: How it is searched.
-        top_k: Hits a query.
+        node: Name of the node.
+        retriever: Search mode.
+        top_k: Hits per query.
 
     Yields:
-        A list to put the hits into, for every query.
+        A list to fill with the hits of each query.
     """
     found: list[Hits] = []
     manager: Any = get_config().get("callbacks")
@@ -66,7 +65,7 @@ async def traced_searches(
 
 
 async def traced_failure(error: Exception) -> None:
-    """Tell tracers, in the model call that is running, that a try has failed; another one may follow."""
+    """Report a failed try of the running model call to tracers; another try may follow."""
     manager: Any = get_config().get("callbacks")
     if getattr(manager, "handlers", None) and manager.parent_run_id is not None:
         kind = str(getattr(error, "status", None) or type(error).__name__)

@@ -89,7 +89,7 @@ class ParContext(Context):
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """A scorer of its own says what passages bear out, if it is asked for."""
+        """Attribution may have its own scorer."""
         return ("attribution",) if self.attribution == "attrscore" else ()
 
     def check(self) -> None:

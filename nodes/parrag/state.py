@@ -12,39 +12,39 @@ __all__ = ["Attempt", "Judgement", "ParState", "PlanStep"]
 
 
 class Attempt(TypedDict):
-    """One answer to a step of PAR-RAG's plan, and what the review made of it (Sec. 3.4)."""
+    """One answer to a step of PAR-RAG's plan, and its review (Sec. 3.4)."""
 
     documents: list[PassageRef]
     answer: str
     cited: list[str]
     """Ids of the passages it cites: its evidence."""
     uncited: bool
-    """It cites none of them: all that were retrieved stand in as its evidence."""
+    """It cites none of them: all retrieved passages are its evidence."""
     accuracy: float | None
     """A (Eq. 7), judged by the model, 0..1."""
     attribution: str
-    """`contradictory`, `extrapolatory` or `attributable`; "" when it was not reviewed."""
+    """`contradictory`, `extrapolatory` or `attributable`; "" if not reviewed."""
     credibility: float | None
     """F (Eq. 8): 0, .5 or 1."""
     confidence: float | None
     """C (Eq. 10)."""
     decided: NotRequired[str]
-    """What a person decided, `accept` or `reject`, whatever the confidence; not there when nobody was asked."""
+    """What a person decided, `accept` or `reject`, whatever the confidence; absent without review."""
 
 
 class Judgement(TypedDict):
-    """What one of the two judges said of the latest answer."""
+    """Verdict of one of the two judges on the latest answer."""
 
     value: float
     label: str
     problem: str
-    """Why its output could not be used; the value is then the cautious one."""
+    """Why its output can't be used; the value is then the conservative one."""
     truncated: int
-    """Passages that were left out of its prompt."""
+    """Passages left out of its prompt."""
 
 
 class PlanStep(TypedDict):
-    """A step of PAR-RAG's plan, and what came of it."""
+    """A step of PAR-RAG's plan, and its answers."""
 
     thought: str
     question: str
@@ -54,7 +54,7 @@ class PlanStep(TypedDict):
     attempts: list[Attempt]
     """The first answer, and the one after re-retrieval if there was one."""
     chosen: int
-    """Which of them counts."""
+    """Index of the one that counts."""
 
 
 class ParState(State, total=False):
@@ -65,9 +65,9 @@ class ParState(State, total=False):
     alpha: float
     """Weight of accuracy against credibility (Eq. 9)."""
     exemplars: list[str]
-    """Ids of the exemplars that the plan was written after."""
+    """Ids of the exemplars in the planner's prompt."""
     plan: list[PlanStep]
     current: int
-    """The step that is being worked on, from 0."""
+    """Index of the current step."""
     accuracy: Judgement
     attribution: Judgement

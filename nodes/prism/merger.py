@@ -9,8 +9,8 @@ from langgraph.runtime import Runtime
 from inference.errors import InputError
 from nodes.kit.passages import fetch, reference
 from nodes.kit.rendering import counted
-from nodes.kit.state import SentenceRef, as_refs
-from nodes.kit.steps import step
+from nodes.kit.state import PassageRef, SentenceRef, as_refs
+from nodes.kit.steps import logged, step
 from nodes.prism.context import PrismContext
 from nodes.prism.state import PrismState
 
@@ -39,15 +39,21 @@ async def merger(state: PrismState, runtime: Runtime[PrismContext]) -> dict[str,
     evidence = [ref for ref in state["pool"] if ref["id"] in chosen]
     place = {ref["id"]: number for number, ref in enumerate(evidence)}
     sentences = sorted((ref for ref in sentences if ref[0] in place), key=lambda ref: (place[ref[0]], ref[1]))
+    return _update(state, evidence, sentences)
+
+
+def _update(
+    state: PrismState, evidence: list[PassageRef], sentences: list[SentenceRef], source: str = ""
+) -> dict[str, Any]:
     row = step(
         "root/merger",
         "aggregate",
         question=state["question"],
-        answer=f"{counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
+        answer=f"{source}{counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
         evidence=[ref["id"] for ref in evidence],
         sentences=sentences,
     )
-    return {"evidence": evidence, "sentences": sentences, "trajectory": [row]}
+    return {"evidence": evidence, "sentences": sentences, **logged(row)}
 
 
 def _is_sentence(row: object) -> bool:
@@ -70,12 +76,4 @@ async def _gold(state: PrismState) -> dict[str, Any]:
                 raise InputError(f"gold: passage {key} has no sentence {index}; it has {length[key]}")
         sentences.extend(refs)
     evidence = [reference(passage, 1.0, "gold") for passage in passages]
-    merged = step(
-        "root/merger",
-        "aggregate",
-        question=state["question"],
-        answer=f"gold evidence: {counted(len(sentences), 'sentence')} of {counted(len(evidence), 'passage')}",
-        evidence=[ref["id"] for ref in evidence],
-        sentences=sentences,
-    )
-    return {"evidence": evidence, "sentences": list(dict.fromkeys(sentences)), "trajectory": [merged]}
+    return {**_update(state, evidence, sentences, "gold evidence: "), "sentences": list(dict.fromkeys(sentences))}

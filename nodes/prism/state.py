@@ -19,7 +19,7 @@ class PrismState(State, total=False):
     selected: list[SentenceRef]
     """Current evidence."""
     selected_text: list[str]
-    """The same in words, for a person who steps through; no node reads it."""
+    """The same as text, for stepping through a run; no node reads it."""
     before: list[SentenceRef]
     """Evidence when the current round began: the loop ends when a round changes nothing."""
     kept: list[SentenceRef]

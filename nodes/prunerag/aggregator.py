@@ -22,7 +22,7 @@ __all__ = ["aggregator"]
 async def aggregator(state: Branch, runtime: Runtime[PruneContext]) -> dict[str, Any]:
     """Work out one inner node's answer from its children's results and its own documents.
 
-    In the place of a child without a result stands what its own children passed up, and its documents. With
+    A child without a result is replaced by its own children's results, and its documents. With
     `backtrace="single_call"` the root does so for the whole tree.
     """
     node = state["node"]

@@ -27,7 +27,7 @@ def next_to_resolve(tree: Sequence[TreeNode], context: PruneContext) -> list[Tre
 
 
 def _is_leaf_evidence(tree: Sequence[TreeNode], node: TreeNode) -> bool:
-    """A query node whose documents go up and nothing else; the root is none, someone has to answer."""
+    """Whether only a node's documents go up. Never the root, which has to answer."""
     if node["id"] == "root":
         return False
     if node["kind"] == "entity":

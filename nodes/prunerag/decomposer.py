@@ -34,7 +34,7 @@ _CHOICES = {
 
 
 def open_branches(context: PruneContext, depth: int, barred: bool) -> tuple[BranchKind, ...]:
-    """What a node may do, by ablations and depth, and whether answering is barred; () when nothing can come of it."""
+    """The allowed branches, by ablations, depth and whether answering is barred; () if there are none."""
     ablate = context.ablate
     last = depth >= context.max_depth
     if "adaptive" in ablate:
@@ -56,7 +56,7 @@ async def decomposer(state: Branch, runtime: Runtime[PruneContext]) -> dict[str,
     node that is asked again keeps its documents, and its rejected answer. The confidence gate judges answers.
 
     Raises:
-        EndpointError: The endpoint gives no log-probabilities, which the confidence is made of.
+        EndpointError: The endpoint gives no log-probabilities, which the confidence is computed from.
     """
     context, node, barred = runtime.context, state["node"], state.get("barred", False)
     at = f"{node['id']}/again" if barred else node["id"]
@@ -130,7 +130,7 @@ def _output(branches: tuple[BranchKind, ...], branching: int) -> Any:
 
 
 def _choices(branches: tuple[BranchKind, ...], branching: int) -> str:
-    """The open branches, in words."""
+    """The open branches as text for the prompt."""
     slots = ", ".join(['"..."'] * branching)
     number = {2: "two", 3: "three", 4: "four"}[branching]
     said = ("nothing else",) if branches == ("answer",) else branches
@@ -143,7 +143,7 @@ def gated(context: PruneContext) -> bool:
 
 
 def _expanded(node: TreeNode, chosen: Any, logprobs: list[float], gated: bool) -> TreeNode:
-    """The node with what the model made of it."""
+    """The node with the model's output."""
     if chosen is None:
         return node
     if chosen.type == "answer":

@@ -24,7 +24,7 @@ class TreeNode(TypedDict):
     """Of an entity node: the query its entities come from."""
     entities: list[str]
     searches: int
-    """Searches that were reserved for it."""
+    """Searches reserved for it."""
     documents: list[PassageRef]
     answer: str
     confidence: float | None
@@ -33,13 +33,13 @@ class TreeNode(TypedDict):
     """`open`: not looked at yet. `rejected`: answered, below the threshold. `split`: has sub-queries. `abstracted`: has
     an entity node. `evidence`: its documents go up, an answer does not."""
     decided: NotRequired[str]
-    """What a person decided about its answer, `accept` or `reject`; not there when nobody was asked."""
+    """What a person decided about its answer, `accept` or `reject`; absent without review."""
     pruned: str
-    """Why this branch goes no further; "" when it does, or when it was answered."""
+    """Why this branch ends without an answer; else ""."""
     branches: list[str]
     """Sub-queries or entities that the model proposed."""
     result: str | None
-    """What goes up in backtracing (Sec. 3.3); None until then."""
+    """Its result in backtracing (Sec. 3.3); None until then."""
 
 
 class PruneState(State, total=False):
@@ -47,11 +47,11 @@ class PruneState(State, total=False):
 
     tree: Annotated[list[TreeNode], merge_by_id]
     frontier: list[str]
-    """Ids of the nodes of the level that is being worked on."""
+    """Ids of the current level's nodes."""
 
 
 class Branch(TypedDict, total=False):
-    """What a task of one tree node is sent: the node, and what it has to know of its surroundings."""
+    """Input of a task for one tree node: the node and its context in the tree."""
 
     index: IndexRef | None
     given: list[str]
@@ -61,4 +61,4 @@ class Branch(TypedDict, total=False):
     barred: bool
     """Answering is barred: the node's answer was rejected."""
     tree: list[TreeNode]
-    """The tree as it was when the task was sent, the root first."""
+    """The tree when the task was sent, the root first."""

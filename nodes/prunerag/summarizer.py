@@ -1,4 +1,4 @@
-"""Summarizer: an entity node's documents as evidence in words (PruneRAG, Sec. 3.3, case iii)."""
+"""Summarizer: an entity node's documents summarized as text (PruneRAG, Sec. 3.3, case iii)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Summary(BaseModel):
 
 
 async def summarizer(state: Branch, runtime: Runtime[PruneContext]) -> dict[str, Any]:
-    """Turn an entity node's documents into evidence in words."""
+    """Summarize an entity node's documents."""
     node = state["node"]
     ids = [ref["id"] for ref in node["documents"]]
     asked = await ask_model(

@@ -110,7 +110,9 @@ def test_ctrl_c_stops_the_run(model, home, tmp_path):
         return {"answer": "x"}
 
     server = model(hold)
-    script = f"from hopgraph import load; load('standard_rag').invoke({GIVEN!r})"
+    # Where the tests run in the background SIGINT is ignored.
+    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = f"{handled}; from hopgraph import load; load('standard_rag').invoke({GIVEN!r})"
     environment = {"HOPGRAPH_HOME": str(home), "HOPGRAPH_LLM_URL": server.url, "PATH": ""}
     running = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE, text=True)
     assert started.wait(60)

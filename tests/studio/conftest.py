@@ -79,7 +79,7 @@ def start_studio(
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A HOPGRAPH_HOME with a small index and its knowledge base."""
     home = tmp_path_factory.mktemp("home")
     (home / "studio").mkdir()
@@ -116,8 +116,8 @@ def script(scripted: ScriptedModel) -> Iterator[Callable[[Script], ScriptedModel
 
 
 @pytest.fixture(scope="module")
-def studio(house: Path, scripted: ScriptedModel) -> Iterator[Studio]:
-    server = start_studio(house, scripted)
+def studio(home_folder: Path, scripted: ScriptedModel) -> Iterator[Studio]:
+    server = start_studio(home_folder, scripted)
     yield server
     server.kill()
 

@@ -29,9 +29,9 @@ HERE = {"index": "small", "top_k": 2}
 
 
 @pytest.fixture
-def here(house, scripted, monkeypatch):
+def here(home_folder, scripted, monkeypatch):
     """This process with the settings of the server's."""
-    monkeypatch.setenv("HOPGRAPH_HOME", str(house))
+    monkeypatch.setenv("HOPGRAPH_HOME", str(home_folder))
     monkeypatch.setenv("HOPGRAPH_LLM_URL", scripted.url)
     get_settings.cache_clear()
 
@@ -54,10 +54,10 @@ def write(place, thread, **context):
     return asyncio.run(once())
 
 
-def test_a_thread_of_ask_opens_and_is_forked_with_its_settings(here, house, scripted, tmp_path):
+def test_a_thread_of_ask_opens_and_is_forked_with_its_settings(here, home_folder, scripted, tmp_path):
     place = tmp_path / "checkpoints.sqlite"
     result = write(str(place), THREAD, ablate=["loop"])
-    server = start_studio(house, scripted, "--thread", THREAD, checkpoints=place)
+    server = start_studio(home_folder, scripted, "--thread", THREAD, checkpoints=place)
     try:
         assert f"/studio/thread/{THREAD}?baseUrl={server.url}" in server.said
         client = server.client
@@ -77,9 +77,9 @@ def test_a_thread_of_ask_opens_and_is_forked_with_its_settings(here, house, scri
         server.kill()
 
 
-def test_threads_of_an_evaluation_s_folder_open(here, house, scripted, tmp_path):
+def test_threads_of_an_evaluation_s_folder_open(here, home_folder, scripted, tmp_path):
     write(str(tmp_path / "checkpoints.sqlite"), THREAD)
-    server = start_studio(house, scripted, "--run", str(tmp_path))
+    server = start_studio(home_folder, scripted, "--run", str(tmp_path))
     try:
         assert "threads     the newest 1" in server.said
         assert [row["thread_id"] for row in server.client.threads.search()] == [THREAD]
@@ -174,10 +174,10 @@ def test_a_thread_is_run_by_the_server_or_by_a_command_but_not_by_both(studio, h
     assert client.runs.get(thread, again["run_id"])["status"] == "success"
 
 
-def test_runs_of_the_server_go_out_as_spans(house, scripted, tmp_path):
+def test_runs_of_the_server_go_out_as_spans(home_folder, scripted, tmp_path):
     with Collector().running() as collector:
         wanted = {"HOPGRAPH_OTEL": "on", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
-        server = start_studio(house, scripted, checkpoints=tmp_path / "checkpoints.sqlite", **wanted)
+        server = start_studio(home_folder, scripted, checkpoints=tmp_path / "checkpoints.sqlite", **wanted)
         try:
             client = server.client
             thread = client.threads.create(graph_id="hanrag")["thread_id"]
@@ -194,7 +194,7 @@ def test_runs_of_the_server_go_out_as_spans(house, scripted, tmp_path):
             server.kill()
 
 
-def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flight_alone(house, tmp_path):
+def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flight_alone(home_folder, tmp_path):
     place = tmp_path / "checkpoints.sqlite"
     reached, go_on = threading.Event(), threading.Event()
 
@@ -205,13 +205,13 @@ def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flig
         return plausible(request)
 
     with ScriptedModel(slow).running() as model:
-        first = start_studio(house, model, checkpoints=place)
+        first = start_studio(home_folder, model, checkpoints=place)
         thread = first.client.threads.create(graph_id="prism")["thread_id"]
         run = first.client.runs.create(thread, "prism", input={"question": QUESTION}, context=HERE)
         assert reached.wait(60)
         first.kill()
         go_on.set()
-        second = start_studio(house, model, checkpoints=place)
+        second = start_studio(home_folder, model, checkpoints=place)
         try:
             client = second.client
             wait_for(lambda: client.runs.get(thread, run["run_id"])["status"] == "success")
@@ -225,7 +225,7 @@ def test_after_kill_9_a_new_server_takes_the_run_up_and_repeats_the_call_in_flig
             second.kill()
 
 
-def test_a_thread_goes_from_a_killed_server_to_a_command_and_back(here, house, tmp_path, monkeypatch):
+def test_a_thread_goes_from_a_killed_server_to_a_command_and_back(here, home_folder, tmp_path, monkeypatch):
     place = str(tmp_path / "checkpoints.sqlite")
     reached, go_on = threading.Event(), threading.Event()
 
@@ -244,7 +244,7 @@ def test_a_thread_goes_from_a_killed_server_to_a_command_and_back(here, house, t
             return await read_thread(thread, saver)
 
     with ScriptedModel(slow).running() as model:
-        first = start_studio(house, model, checkpoints=place)
+        first = start_studio(home_folder, model, checkpoints=place)
         thread = client.new_thread(first.url, "prism")
         client.start(first.url, "prism", thread, {"question": QUESTION}, context=HERE)
         assert reached.wait(60)
@@ -255,8 +255,8 @@ def test_a_thread_goes_from_a_killed_server_to_a_command_and_back(here, house, t
         assert asyncio.run(resumed())["status"] == "answered"
         calls = len(model.requests)
         assert (asyncio.run(shown()).method, asyncio.run(resumed())["status"]) == ("prism", "answered")
-        (state_folder(house.resolve(), place) / ".langgraph_api" / ".langgraph_ops.pckl").unlink()
-        second = start_studio(house, model, checkpoints=place)  # knows the thread by its checkpoints alone
+        (state_folder(home_folder.resolve(), place) / ".langgraph_api" / ".langgraph_ops.pckl").unlink()
+        second = start_studio(home_folder, model, checkpoints=place)  # knows the thread by its checkpoints alone
         try:
             assert [row["thread_id"] for row in second.client.threads.search()] == [thread]
             assert client.state(second.url, thread)["values"]["status"] == "answered"
@@ -270,7 +270,7 @@ def test_a_thread_goes_from_a_killed_server_to_a_command_and_back(here, house, t
         assert [request.node for request in model.requests[:calls]].count("analyzer") == 1
 
 
-def test_a_run_that_a_command_ended_is_not_run_again_by_the_next_server(here, house, tmp_path, monkeypatch):
+def test_a_run_that_a_command_ended_is_not_run_again_by_the_next_server(here, home_folder, tmp_path, monkeypatch):
     place = str(tmp_path / "checkpoints.sqlite")
     reached, go_on = threading.Event(), threading.Event()
 
@@ -285,7 +285,7 @@ def test_a_run_that_a_command_ended_is_not_run_again_by_the_next_server(here, ho
             return await resume(thread, saver)
 
     with ScriptedModel(slow).running() as model:
-        first = start_studio(house, model, checkpoints=place)
+        first = start_studio(home_folder, model, checkpoints=place)
         thread = client.new_thread(first.url, "prism")
         run = client.start(first.url, "prism", thread, {"question": QUESTION}, context=HERE)
         assert reached.wait(60)
@@ -295,7 +295,7 @@ def test_a_run_that_a_command_ended_is_not_run_again_by_the_next_server(here, ho
         get_settings.cache_clear()
         assert asyncio.run(resumed())["status"] == "answered"
         calls = len(model.requests)
-        second = start_studio(house, model, checkpoints=place)
+        second = start_studio(home_folder, model, checkpoints=place)
         try:
             assert client.wait(second.url, thread, run) == "success"
             assert client.state(second.url, thread)["values"]["status"] == "answered"
@@ -304,14 +304,15 @@ def test_a_run_that_a_command_ended_is_not_run_again_by_the_next_server(here, ho
         assert len(model.requests) == calls
 
 
-def test_a_second_server_on_the_same_threads_is_refused(studio, house):
-    variables = os.environ | {"HOPGRAPH_HOME": str(house)}
+def test_a_second_server_on_the_same_threads_is_refused(studio, home_folder):
+    variables = os.environ | {"HOPGRAPH_HOME": str(home_folder)}
     variables.pop("HOPGRAPH_CHECKPOINTS", None)
     command = [sys.executable, "-m", "hopgraph", "studio", "--port", "0"]
     second = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert second.returncode != 0
     assert (
-        f"another `hopgraph studio` serves the threads of {house}/checkpoints.sqlite at {studio.url}" in second.stderr
+        f"another `hopgraph studio` serves the threads of {home_folder}/checkpoints.sqlite at {studio.url}"
+        in second.stderr
     )
     assert studio.client.assistants.search(limit=1)
 

@@ -87,7 +87,7 @@ def test_a_person_decides(studio, graph):
     assert there["values"]["status"] == "answered"
 
 
-def test_all_methods_go_on_after_kill_9_in_their_first_call(house, tmp_path):
+def test_all_methods_go_on_after_kill_9_in_their_first_call(home_folder, tmp_path):
     """One server is killed with a run of every graph under way; the next one ends them all."""
     wanted = [graph for graph in GRAPHS if graph != READER]
     place = tmp_path / "checkpoints.sqlite"
@@ -99,7 +99,7 @@ def test_all_methods_go_on_after_kill_9_in_their_first_call(house, tmp_path):
         return plausible(request)
 
     with ScriptedModel(slow).running() as model:
-        first = start_studio(house, model, "--jobs", str(len(wanted)), checkpoints=place)
+        first = start_studio(home_folder, model, "--jobs", str(len(wanted)), checkpoints=place)
         runs = {}
         for graph in wanted:
             thread = client.new_thread(first.url, graph)
@@ -108,7 +108,7 @@ def test_all_methods_go_on_after_kill_9_in_their_first_call(house, tmp_path):
         client.wait_until(lambda: len(model.requests) >= len(wanted), "a call of every method", 300)
         first.kill()
         killed.set()
-        second = start_studio(house, model, "--jobs", "2", checkpoints=place)
+        second = start_studio(home_folder, model, "--jobs", "2", checkpoints=place)
         try:
             for graph, (thread, run) in runs.items():
                 client.wait_until(
@@ -141,9 +141,9 @@ def test_a_prompt_field_shows_the_text_and_is_edited(studio, script):
     assert sent[2][-1]["content"].endswith("Be brief.")
 
 
-def test_runs_answer_with_the_embedded_model_and_no_endpoint(house, tmp_path):
+def test_runs_answer_with_the_embedded_model_and_no_endpoint(home_folder, tmp_path):
     """Its server is found, and started, while runs go on: whatever blocks the event loop is an error there."""
-    server = start_studio(house, None, checkpoints=tmp_path / "checkpoints.sqlite")
+    server = start_studio(home_folder, None, checkpoints=tmp_path / "checkpoints.sqlite")
     try:
         for graph in ("no_retrieval", "standard_rag"):
             _, values = client.run(server.url, graph, asked(graph), context=context(graph, max_tokens=64))

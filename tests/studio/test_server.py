@@ -101,7 +101,7 @@ def test_a_wrong_setting_is_refused_by_name(studio, wrong, named):
     assert named in client.threads.get(thread)["error"]["message"]
 
 
-def test_the_named_assistants_are_there_once(studio, house, scripted):
+def test_the_named_assistants_are_there_once(studio, home_folder, scripted):
     names = [row["name"] for row in studio.client.assistants.search(limit=1000)]
     assert "prism: without analyzer" in names
     assert "parrag: paper" in names

@@ -39,8 +39,8 @@ class Paused:
         return plausible(request)
 
 
-def log(house):
-    return (house / "studio.log").read_text()
+def log(home_folder):
+    return (home_folder / "studio.log").read_text()
 
 
 def watching(url, thread, run):
@@ -55,12 +55,12 @@ def watching(url, thread, run):
 
 @pytest.mark.parametrize(("number", "code", "repeated"), [(signal.SIGTERM, 143, 0), (signal.SIGINT, 130, 1)])
 def test_a_signal_ends_the_server_with_one_line_and_its_runs_go_on_with_the_next_one(
-    house, tmp_path, number, code, repeated
+    home_folder, tmp_path, number, code, repeated
 ):
     script, place = Paused(), tmp_path / "checkpoints.sqlite"
     with ScriptedModel(script).running() as model:
-        server = start_studio(house, model, checkpoints=place)
-        before = len(log(house))
+        server = start_studio(home_folder, model, checkpoints=place)
+        before = len(log(home_folder))
         thread = client.new_thread(server.url, "prism")
         run = client.start(server.url, "prism", thread, {"question": QUESTION}, context=HERE)
         assert script.reached.wait(60)
@@ -69,17 +69,17 @@ def test_a_signal_ends_the_server_with_one_line_and_its_runs_go_on_with_the_next
             reader.start()
         server.process.send_signal(number)
         if number == signal.SIGTERM:
-            client.wait_until(lambda: "1 model call in flight" in log(house), "it says what it waits for", 60)
+            client.wait_until(lambda: "1 model call in flight" in log(home_folder), "it says what it waits for", 60)
             script.go_on.set()
         out, _ = server.process.communicate(timeout=30)  # to its end: no other process holds its stdout
         script.go_on.set()
         assert (server.process.returncode, out.strip()) == (code, "")
-        *others, last = log(house)[before:].splitlines()
+        *others, last = log(home_folder)[before:].splitlines()
         assert last == "hopgraph: stopped; runs under way go on with the next `hopgraph studio`"
         assert len(others) == 1 - repeated
         for reader in readers:
             reader.join(30)
-        again = start_studio(house, model, checkpoints=place)
+        again = start_studio(home_folder, model, checkpoints=place)
         try:
             assert client.wait(again.url, thread, run) == "success"
             assert client.state(again.url, thread)["values"]["status"] == "answered"
@@ -89,24 +89,24 @@ def test_a_signal_ends_the_server_with_one_line_and_its_runs_go_on_with_the_next
             again.kill()
 
 
-def test_an_idle_server_ends_at_once_and_does_not_speak_of_runs(house, scripted, tmp_path):
-    server = start_studio(house, scripted, checkpoints=tmp_path / "checkpoints.sqlite")
+def test_an_idle_server_ends_at_once_and_does_not_speak_of_runs(home_folder, scripted, tmp_path):
+    server = start_studio(home_folder, scripted, checkpoints=tmp_path / "checkpoints.sqlite")
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(30) == 143
-    assert log(house).splitlines()[-1] == "hopgraph: stopped"
+    assert log(home_folder).splitlines()[-1] == "hopgraph: stopped"
 
 
-def test_a_second_signal_does_not_wait_for_the_call_in_flight(house, tmp_path):
+def test_a_second_signal_does_not_wait_for_the_call_in_flight(home_folder, tmp_path):
     script = Paused()
     with ScriptedModel(script).running() as model:
-        server = start_studio(house, model, checkpoints=tmp_path / "checkpoints.sqlite")
+        server = start_studio(home_folder, model, checkpoints=tmp_path / "checkpoints.sqlite")
         thread = client.new_thread(server.url, "prism")
         client.start(server.url, "prism", thread, {"question": QUESTION}, context=HERE)
         assert script.reached.wait(60)
-        before = len(log(house))
+        before = len(log(home_folder))
         server.process.send_signal(signal.SIGTERM)
-        client.wait_until(lambda: "in flight" in log(house)[before:], "it says what it waits for", 60)
+        client.wait_until(lambda: "in flight" in log(home_folder)[before:], "it says what it waits for", 60)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(20) == 143
-        assert log(house)[before:].splitlines()[-1] == "hopgraph: stopped"
+        assert log(home_folder)[before:].splitlines()[-1] == "hopgraph: stopped"
         script.go_on.set()

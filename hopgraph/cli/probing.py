@@ -1,0 +1,152 @@
+"""Checks of a model server for `hopgraph doctor`: context, structured output, log-probabilities, speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from inference.endpoint import Endpoint
+    from inference.settings import Role
+
+__all__ = ["Finding", "probe"]
+
+MIN_CONTEXT = 4096
+"""Tokens of context below which prompts with five passages of the usual length may lose some."""
+_FORMS = {
+    "json_schema": ("schema", ""),
+    "json_object": ("json_object", "the server refuses JSON schemas: they stand in the prompt"),
+    "prompt": ("prompt only", "the server has no JSON mode: schemas stand in the prompt"),
+}
+"""JSON mode of an endpoint: its name in the report, and advice."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check."""
+
+    what: str
+    state: Literal["ok", "note", "bad"]
+    found: str
+    advice: str = ""
+
+
+async def probe(role: Role) -> list[Finding]:
+    """Ask a role's server for a small structured reply with log-probabilities; a scorer for plain text."""
+    from inference.chat import Message
+    from inference.errors import EndpointError
+    from inference.settings import get_settings
+    from nodes.kit.model import open_endpoint
+
+    whose = "" if role == "llm" else f"{role}'s "
+    endpoint = await open_endpoint(None, role)
+    model = await endpoint.check()
+    info = await endpoint.describe()
+    kind = {"vllm": "vLLM", "llama.cpp": "llama.cpp", "other": "an OpenAI-compatible server"}[info.kind]
+    if info.kind == "vllm" and (version := await endpoint.version()):
+        kind = f"vLLM {version}"
+    context = await endpoint.context()
+    embedded = " (embedded)" if get_settings().server(role).url is None else ""
+    length = f"{context:,} tokens of context" if context else "it does not say how long its context is"
+    findings = [
+        Finding(
+            f"{whose}endpoint",
+            "ok" if context and context >= MIN_CONTEXT else "note",
+            f"{kind} at {endpoint.shown}{embedded}, model {model}, {length}",
+            _about_context(context),
+        )
+    ]
+    if role != "attribution":
+        findings += await _structured(endpoint, whose)
+    if role == "llm" and info.kind == "vllm":
+        findings += await _speed(endpoint)
+    try:
+        await endpoint.complete([Message("user", "Say: ok")], request_id="doctor", max_tokens=4, temperature=0.0)
+    except EndpointError as error:
+        findings.append(Finding(f"{whose}plain completion", "bad", error.message, error.hint))
+    return findings
+
+
+def _about_context(context: int | None) -> str:
+    if context is None:
+        return "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted"
+    return (
+        ""
+        if context >= MIN_CONTEXT
+        else "prompts lose passages; 8,192 tokens hold ten of the usual length, and a long reply"
+    )
+
+
+async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
+    from pydantic import BaseModel
+
+    from inference.chat import Message, Schema
+    from inference.structured import BadOutput, field_logprobs, parse_output
+    from nodes.kit.model import output_schema
+
+    class Probe(BaseModel):
+        colour: Literal["red", "blue"]
+
+    reply = await endpoint.complete(
+        [Message("user", 'Name a colour. Reply with JSON only: {"colour": "red"} or {"colour": "blue"}')],
+        request_id="doctor",
+        schema=Schema("doctor__probe", output_schema(Probe)),
+        max_tokens=32,
+        top_logprobs=0,
+    )
+    findings = []
+    try:
+        parse_output(reply.text, Probe)
+        form, advice = _FORMS[endpoint.json_form]
+        found = f"{form}: {reply.text.strip()} in {reply.seconds:.2f} s"
+        findings.append(Finding(f"{whose}structured output", "note" if advice else "ok", found, advice))
+    except BadOutput as error:
+        advice = "the server seems to ignore JSON schemas; answers will need repairs or fail"
+        found = f"{error}: {reply.text.strip()[:100]!r}"
+        findings.append(Finding(f"{whose}structured output", "bad", found, advice))
+    if field_logprobs(reply.text, reply.tokens, ["colour"]):
+        findings.append(await _logprobs(endpoint, whose))
+    elif not whose:
+        without = "methods that need them can't run (PruneRAG), or have to be told (HANRAG: `verdicts=text`)"
+        findings.append(Finding("log-probabilities", "note", "not given", without))
+    return findings
+
+
+async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
+    """Check log-probabilities: HANRAG's verdicts need alternatives to the chosen token, too."""
+    from inference.chat import Message
+    from inference.errors import EndpointError
+    from nodes.kit.request import ALTERNATIVES
+
+    ask = [Message("user", "Say: ok")]
+    what = f"{whose}log-probabilities"
+    try:
+        reply = await endpoint.complete(ask, request_id="doctor", max_tokens=1, top_logprobs=ALTERNATIVES)
+    except EndpointError as error:
+        advice = f"vLLM: --max-logprobs {ALTERNATIVES} or more; or have HANRAG told: `verdicts=text`"
+        return Finding(what, "note", f"of chosen tokens only: {error.message}", advice)
+    if any(token.top for token in reply.tokens):
+        return Finding(what, "ok", "given for every token, with alternatives")
+    return Finding(what, "ok", "given for every token; HANRAG's verdicts rest on the chosen word alone")
+
+
+async def _speed(endpoint: Endpoint) -> list[Finding]:
+    """Check vLLM's prefix cache and priority scheduling."""
+    from inference.chat import Message
+    from inference.limiter import priority
+
+    shared = "Somebody went from town to town and asked for the way to the sea. " * 30
+    prompts = [[Message("system", shared), Message("user", ask)] for ask in ("Who?", "Where?")]
+    if not all([await endpoint.fits(prompt, 1) for prompt in prompts]):
+        return []
+    priority.set(1)
+    replies = [await endpoint.complete(prompt, request_id="doctor", max_tokens=1) for prompt in prompts]
+    cached, length = replies[-1].cached_tokens, replies[-1].prompt_tokens
+    seen = Finding("prefix cache", "ok", f"{cached} of {length} tokens of a prompt that begins as the one before it")
+    advice = "--enable-prompt-tokens-details reports them, and --enable-prefix-caching (the default) caches"
+    unseen = Finding("prefix cache", "note", "no cached tokens are reported: the ledger will have none", advice)
+    by_priority = Finding("order", "ok", "the oldest question's requests go first")
+    by_arrival = Finding(
+        "order", "note", "first come, first served", "--scheduling-policy priority ends the oldest question first"
+    )
+    return [seen if cached else unseen, by_priority if endpoint.ranks else by_arrival]
