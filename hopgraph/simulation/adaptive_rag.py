@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from hopgraph.simulation.answering import answer_from_passages, the_case, think_and_answer
+from hopgraph.simulation.answering import answer_from_passages, reason, the_case, think_and_answer
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
-from hopgraph.simulation.reasoning import reason
-
-__all__ = ["ROLES"]
 
 
 def _complexity(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """Adaptive-RAG: one fact takes one search."""
+    """A question of one fact takes a single step."""
     return {"route": "single_step" if (len(the_case(prompt).facts) == 1) != errs else "multi_step"}
 
 
@@ -21,4 +18,3 @@ ROLES: dict[str, Role] = {
     "reasoner": reason,
     "multi_step_reader": think_and_answer,
 }
-"""By node."""

@@ -1,12 +1,11 @@
-"""Perfect agents: every role of every method, played from gold decompositions and from what the prompt shows.
+"""Perfect agents: every role of every method, played from gold decompositions and the prompt.
 
-An agent knows the decomposition of the question, which is what a perfect reader would make of it, and nothing of the
-answers but what its prompt says: a fact counts only if its gold sentence is among the passages shown, or if an earlier
-step has answered it. So the results tell what retrieval and control flow are worth apart from the model. An agent that
-is wrong with a probability errs in the way that its role can: by the seed and the request, so that the same request
-gets the same reply.
+An agent knows the decomposition of the question, but of the answers only what its prompt shows: a fact counts only if
+its gold sentence is among the passages, or an earlier step has answered it. The results therefore measure retrieval and
+control flow apart from the model. Errors are typical of the role and drawn by seed and request: the same request gets
+the same reply.
 
-The roles of method `x` are the table `ROLES` of `hopgraph/simulation/x.py`, by node.
+`hopgraph/simulation/x.py` has the roles of method `x` as `ROLES`, by node.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["PerfectAgents", "roles"]
 
 @cache
 def roles(method: str) -> Mapping[str, Role]:
-    """The roles of a method by node; none for a method that has no file here."""
+    """Roles of a method by node; empty for a method without a file here."""
     if method not in {module.name for module in iter_modules(hopgraph.simulation.__path__)}:
         return {}
     found: Mapping[str, Role] = getattr(import_module(f"hopgraph.simulation.{method}"), "ROLES", {})
@@ -39,7 +38,7 @@ class PerfectAgents(Agents):
         """The reply to a request.
 
         Raises:
-            ValueError: The request is of no role that is known, or a prompt lacks what the role goes by.
+            ValueError: The role is unknown, or the prompt lacks what it needs.
         """
         role = roles(request.method).get(request.node)
         if role is None:

@@ -1,11 +1,11 @@
-"""Answers from passages and from earlier steps, and sub-questions: what the agents of several methods do."""
+"""Roles and helpers that the agents of several methods share: answers, sub-questions, chains of thought."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from hopgraph.simulation.gold import Case, Fact, Form
+from hopgraph.simulation.case import Case, Fact, Form, squeezed
 from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "answer_in_passages",
     "entities",
     "next_unknown",
+    "or_mistake",
+    "reason",
     "resolved",
     "subquestions",
     "the_case",
@@ -27,36 +29,40 @@ HOP = re.compile(r"^\d+\. (.*) Answer: (.*)$", re.MULTILINE)
 
 
 def resolved(prompt: Prompt, case: Case, form: Form | None, stated: Mapping[int, str] | None = None) -> str | None:
-    """What passages (and earlier answers) say to a query; None when they do not."""
+    """The answer to a query from the passages and earlier answers; None if they don't give it."""
     values = case.values(prompt.shown(case), stated, form.known if form else ())
     return values.get(form.fact.number) if form else case.conclude(values)
 
 
 def answer_in_passages(prompt: Prompt) -> str | None:
-    """The answer to the query from the passages, whichever question it belongs to."""
+    """The answer to the prompt's query from its passages; None if they don't give it."""
     return next((found for case, form in prompt.asked if (found := resolved(prompt, case, form)) is not None), None)
 
 
+def or_mistake(agents: Agents, prompt: Prompt, found: str | None, errs: bool) -> str:
+    """The answer found (`NO_ANSWER` if None), or a wrong one if the agent errs; at most 200 characters."""
+    return (agents.mistake(prompt, found or "") if errs else found or NO_ANSWER)[:200]
+
+
 def answer_from_passages(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """From passages; without any there is nothing to answer from."""
-    found = answer_in_passages(prompt)
-    return {"answer": agents.mistake(prompt, found or "")[:200] if errs else (found or NO_ANSWER)[:200]}
+    """Answer from the passages."""
+    return {"answer": or_mistake(agents, prompt, answer_in_passages(prompt), errs)}
 
 
 def answer_from_steps(rows: re.Pattern[str]) -> Role:
-    """From earlier questions and answers, and from the passages beside them if there are any."""
+    """A role that answers from earlier steps, matched by `rows` as question and answer, and from any passages."""
 
     def answer(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         case = the_case(prompt)
         stated, known = prompt.stated(case, rows.findall(prompt.text))
         found = case.conclude(case.values(prompt.shown(case), stated, known))
-        return {"answer": agents.mistake(prompt, found or "")[:200] if errs else (found or NO_ANSWER)[:200]}
+        return {"answer": or_mistake(agents, prompt, found, errs)}
 
     return answer
 
 
 def think_and_answer(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """What the passages state, what is missing, and the answer if it follows."""
+    """A thought (facts stated, next missing fact), and the answer if it follows."""
     case = the_case(prompt)
     values = case.values(prompt.shown(case))
     thoughts = [case.statement(fact, values) for fact in case.facts if fact.number in values]
@@ -65,19 +71,23 @@ def think_and_answer(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def the_case(prompt: Prompt) -> Case:
-    """The user's question; an agent that sees another one cannot play."""
+    """The case of the user's question.
+
+    Raises:
+        ValueError: The prompt has another question.
+    """
     if prompt.case is None:
         raise ValueError(f"not a question of this simulation: {prompt.question[:100]!r}")
     return prompt.case
 
 
 def next_unknown(case: Case, values: Mapping[int, str]) -> Fact | None:
-    """The first fact that is unknown, and whose subject is known."""
+    """The first unknown fact whose needed facts are known."""
     return next((f for f in case.facts if f.number not in values and all(n in values for n in f.needs)), None)
 
 
 def times_asked(case: Case, fact: Fact, rows: Iterable[tuple[str, str]]) -> int:
-    """How often earlier steps asked for a fact."""
+    """Number of earlier steps that asked for a fact."""
     return sum(form.fact == fact for question, _ in rows if (form := case.form_of(question)))
 
 
@@ -87,15 +97,49 @@ def all_questions(case: Case) -> list[str]:
 
 
 def subquestions(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """All facts, asked for; a wrong decomposition is the question itself."""
+    """The sub-questions for all facts; the question itself if the agent errs."""
     case = the_case(prompt)
     return {"subquestions": [case.question[:200]] if errs else all_questions(case)[:8]}
 
 
 def entities(case: Case, fact: Fact, values: Mapping[int, str]) -> list[str]:
-    """What to search for: the subject, and the relation with it."""
+    """Search terms for a fact: its subject, and the relation with the subject."""
     asked = case.ask(fact, values)
     if not fact.relation:
         return [asked[:100]]
     subject = asked.removesuffix("?").removeprefix(f"What is the {fact.relation} of ")
     return [subject[:200], f"{fact.relation} of {subject}"[:200]]
+
+
+def reason(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    """The next sentence of a chain of thought: a new fact from the passages, the next unknown fact, or the answer."""
+    case = the_case(prompt)
+    said = [squeezed(line) for line in re.findall(r"^\d+\. (.*)$", prompt.text, re.MULTILINE)]
+    values = case.values(prompt.shown(case), _false_statements(case, said))
+    found = case.conclude(values)
+    if found is not None and not errs:
+        return {"sentence": f"So the answer is: {found}."[:400]}
+    new = [case.statement(f, values) for f in case.facts if f.number in values]
+    new = [text for text in new if not any(squeezed(text).startswith(line) for line in said)]
+    wanted = next_unknown(case, values)
+    if errs and wanted:
+        return {"sentence": case.statement(wanted, {**values, wanted.number: agents.mistake(prompt, "")})[:400]}
+    if new:
+        return {"sentence": new[0][:400]}
+    sentence = f"Next to be found out: {case.ask(wanted, values).rstrip('?.! ')}." if wanted else ""
+    if not sentence or any(squeezed(sentence).startswith(line) for line in said):
+        sentence = f"So the answer is: {NO_ANSWER}."
+    return {"sentence": sentence[:400]}
+
+
+def _false_statements(case: Case, said: Sequence[str]) -> dict[int, str]:
+    """Wrong values that earlier sentences state, by fact number; the agent believes them."""
+    found = {}
+    for fact in case.facts:
+        start = squeezed(case.statement(fact, {row.number: row.answer for row in case.facts})).removesuffix(
+            f"{squeezed(fact.answer)}."
+        )
+        rest = next((line.removeprefix(start) for line in said if fact.relation and line.startswith(start)), "")
+        if rest and not rest.startswith(squeezed(fact.answer)):
+            found[fact.number] = rest.rstrip(".")
+    return found

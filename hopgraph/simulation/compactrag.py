@@ -6,16 +6,14 @@ import re
 from collections.abc import Mapping
 
 from hopgraph.simulation.answering import entities, the_case
-from hopgraph.simulation.gold import Case, Fact, squeezed
-from hopgraph.simulation.kit import Agents, Prompt, Reply, Role, form_key
-
-__all__ = ["ROLES"]
+from hopgraph.simulation.case import Case, Fact, form_key, squeezed
+from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
 _PAIR = re.compile(r'<evidence subquestion="[^"]*">(.*?)</evidence>', re.DOTALL)
 
 
 def _graph(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """Sub-questions with their dependencies; an answer that one needs is spoken of as `this director`."""
+    """Sub-questions with their dependencies; a needed answer is written as `this director`."""
     case = the_case(prompt)
     rows = []
     for fact in case.facts:
@@ -27,7 +25,7 @@ def _graph(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _synthesise(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """From the pairs; what the extractor took from them is not relied on."""
+    """Answer from the pairs; the extractor's spans are not used."""
     case = the_case(prompt)
     pairs = [squeezed(text) for text in _PAIR.findall(prompt.text)]
     gold = {fact.number: fact.answer for fact in case.facts}
@@ -38,7 +36,7 @@ def _synthesise(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _pair_states(pair: str, case: Case, fact: Fact, gold: Mapping[int, str]) -> bool:
-    if any(evidence in pair for evidence in fact.evidence):
+    if fact.stated_in(pair):
         return True
     subject = entities(case, fact, gold)[0]
     asks = form_key(case.ask(fact, gold))
@@ -49,4 +47,3 @@ ROLES: dict[str, Role] = {
     "decomposer": _graph,
     "generator": _synthesise,
 }
-"""By node."""

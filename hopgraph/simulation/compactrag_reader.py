@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from hopgraph.simulation.gold import Fact, squeezed
+from hopgraph.simulation.case import Fact, squeezed
 from hopgraph.simulation.kit import Agents, Passage, Prompt, Reply, Role
 
-__all__ = ["ROLES"]
+_END = re.compile(r"(?<=[.!?]) +")
 
 
 def _read(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """The facts that stand in a passage, in the words that they will be asked in, and a pair for each sentence."""
+    """A pair for each fact in the passage, worded like its sub-question, and one for each of the first sentences."""
     [passage] = prompt.passages[:1] or [Passage("1", "", prompt.text, ())]
     pairs = []
     for case, fact in agents.facts_in(passage.text) if not errs else ():
@@ -20,8 +20,7 @@ def _read(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         pairs.append(
             {"question": case.ask(fact, gold), "answer": spelled[0] if spelled else _stating(passage.text, fact)}
         )
-    sentences = re.split(r"(?<=[.!?]) +", passage.text)
-    for number, sentence in enumerate(sentences[:6]):
+    for number, sentence in enumerate(_END.split(passage.text)[:6]):
         asks = f"What is {passage.title}?" if number == 0 else f"What else is said of {passage.title} ({number})?"
         pairs.append({"question": asks[:200], "answer": sentence[:300]})
     kept = list({(pair["question"], pair["answer"]): pair for pair in pairs}.values())[:16]
@@ -30,7 +29,7 @@ def _read(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _stating(text: str, fact: Fact) -> str:
-    sentences = re.split(r"(?<=[.!?]) +", text)
+    sentences = _END.split(text)
     return next((row for row in sentences if squeezed(row) in fact.evidence), sentences[0])[:300]
 
 
@@ -38,4 +37,3 @@ ROLES: dict[str, Role] = {
     "pair_writer": _read,
     "coverage_repairer": _read,
 }
-"""By node."""

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint whose model is a function: real HTTP, and if wanted a latency and a number of slots."""
+"""An OpenAI-compatible HTTP endpoint whose model is a function, with optional latency, slots and limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,7 +19,7 @@ Token = tuple[str, float] | tuple[str, float, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Request:
-    """One request."""
+    """A request for a completion."""
 
     id: str
     """Its `X-Request-Id`."""
@@ -27,12 +27,12 @@ class Request:
 
     @property
     def method(self) -> str:
-        """The method that asks."""
+        """Id of the calling method."""
         return self._place[0]
 
     @property
     def node(self) -> str:
-        """The node that asks."""
+        """Name of the calling node."""
         return self._place[1]
 
     @property
@@ -52,7 +52,7 @@ class Completion:
 
     text: str
     tokens: Sequence[Token] = ()
-    """Its tokens; without any, pieces of four characters."""
+    """Default: pieces of four characters."""
 
 
 Model = Callable[[Request], Completion]
@@ -62,12 +62,12 @@ class Endpoint:
     """A server on a free port of this machine.
 
     Args:
-        model: Makes the completion of a request; from several threads at a time. What it raises is a 400.
+        model: Function from request to completion, called from several threads. An exception becomes a 400.
         name: The model's name.
-        latency: Seconds that a completion takes: each, or by its request.
-        slots: Completions made at a time; the others wait. None: as many as come.
-        tells: Say how many run and wait, as vLLM does in /metrics.
-        most: Refuse (429, `Retry-After: 1`) what comes beyond so many in flight.
+        latency: Seconds per completion, fixed or by request.
+        slots: Completions at a time; others wait. None: no limit.
+        tells: Serve /metrics with the numbers of running and waiting requests, like vLLM.
+        most: Requests in flight beyond which others are refused (429, `Retry-After: 1`).
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class Endpoint:
         most: int | None = None,
     ) -> None:
         self.requests: list[str] = []
-        """Ids of the requests for completions, in the order in which they came."""
+        """Ids of the completion requests, in order of arrival."""
         self.name = name
         self.in_flight = self.refused = 0
         self._tells, self._most, self._places, self._counting = tells, most, slots, threading.Lock()
         self._model = model
         self._latency = latency if callable(latency) else lambda request: latency
-        self._slots = threading.Semaphore(slots) if slots else None
+        self._slots = threading.Semaphore(slots) if slots else nullcontext()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -142,13 +142,13 @@ class Endpoint:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the list of models says of the model."""
+        """The model's entry in the list of models."""
         vllm = {"owned_by": "vllm", "max_model_len": 32_768} if self._tells else {}
         return {"id": self.name, "object": "model", **vllm}
 
     @property
     def metrics(self) -> str:
-        """How many requests run and wait, as vLLM says it; "" if that is not to be known."""
+        """vLLM's metrics of running and waiting requests; "" without `tells`."""
         if not self._tells:
             return ""
         running = min(self.in_flight, self._places or self.in_flight)
@@ -156,7 +156,7 @@ class Endpoint:
         return "".join(f'vllm:num_requests_{what}{{model_name="x"}} {n}.0\n' for what, n in counts.items())
 
     def enter(self) -> bool:
-        """Whether a request is accepted."""
+        """Count a request in, or refuse it: False."""
         with self._counting:
             accepted = self._most is None or self.in_flight < self._most
             self.in_flight += accepted
@@ -164,16 +164,13 @@ class Endpoint:
         return accepted
 
     def leave(self) -> None:
-        """An accepted request has ended."""
+        """Count an accepted request out."""
         with self._counting:
             self.in_flight -= 1
 
     def complete(self, request: Request) -> dict[str, Any]:
-        """The body of a chat completion; it takes the latency, and a slot."""
+        """The body of a chat completion, after the latency in a slot."""
         self.requests.append(request.id)
-        if self._slots is None:
-            time.sleep(self._latency(request))
-            return _body(request, self._model(request), self.name)
         with self._slots:
             time.sleep(self._latency(request))
         return _body(request, self._model(request), self.name)
@@ -196,28 +193,19 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, *_: Any) -> None:
-        """A client that went away is no news."""
+        """Disconnected clients are not logged."""
 
 
 def _body(request: Request, reply: Completion, name: str) -> dict[str, Any]:
     tokens = reply.tokens or [(reply.text[at : at + 4], -0.01) for at in range(0, len(reply.text), 4)]
-    choice: dict[str, Any] = {
-        "index": 0,
-        "message": {"role": "assistant", "content": reply.text},
-        "finish_reason": "stop",
-    }
+    message = {"role": "assistant", "content": reply.text}
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
     if request.body.get("logprobs"):
         choice["logprobs"] = {"content": [_row(*token) for token in tokens]}
     words = sum(len(str(message["content"]).split()) for message in request.body["messages"])
     usage = {"prompt_tokens": words, "completion_tokens": len(tokens), "total_tokens": words + len(tokens)}
-    return {
-        "id": "simulated",
-        "object": "chat.completion",
-        "created": 0,
-        "model": name,
-        "choices": [choice],
-        "usage": usage,
-    }
+    about = {"id": "simulated", "object": "chat.completion", "created": 0, "model": name}
+    return {**about, "choices": [choice], "usage": usage}
 
 
 def _row(text: str, logprob: float, top: Mapping[str, float] | None = None) -> dict[str, Any]:

@@ -11,14 +11,12 @@ from hopgraph.simulation.answering import (
     the_case,
     times_asked,
 )
-from hopgraph.simulation.gold import Case
+from hopgraph.simulation.case import Case
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
-
-__all__ = ["ROLES"]
 
 
 def _route(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """One fact is a single step; facts that rest on none are compound; else the question is complex."""
+    """One fact: single step; independent facts: compound; else complex."""
     case = the_case(prompt)
     chained = any(fact.needs for fact in case.facts)
     right = "single_step" if len(case.facts) == 1 else "complex" if chained else "compound"
@@ -37,7 +35,7 @@ def _chain(prompt: Prompt, case: Case) -> dict[int, str]:
 
 
 def _next_question(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """The first fact that is unknown and can be asked for; one that was asked for in vain is asked in other words."""
+    """The next unknown fact, in another wording if it was asked for before."""
     case = the_case(prompt)
     values = _chain(prompt, case)
     wanted = next_unknown(case, values)
@@ -48,7 +46,7 @@ def _next_question(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _relevant(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """A passage that states what is asked for, or a fact on the way to it."""
+    """Whether the passage states the fact asked for, or one it depends on."""
     useful = any(
         prompt.shown(case)
         & {fact.number for fact in case.needed(form.fact if form else None)} - (form.known if form else set())
@@ -72,4 +70,3 @@ ROLES: dict[str, Role] = {
     "aggregator": answer_from_steps(HOP),
     "synthesizer": answer_from_steps(HOP),
 }
-"""By node."""

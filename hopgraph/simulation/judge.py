@@ -1,4 +1,4 @@
-"""The perfect judge of an evaluation's answers."""
+"""The perfect judge of answers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 
 from hopgraph.evaluation.metrics import containment
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
-
-__all__ = ["ROLES"]
 
 
 def _correct(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
@@ -20,4 +18,3 @@ def _correct(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 ROLES: dict[str, Role] = {
     "correctness_judge": _correct,
 }
-"""By node."""

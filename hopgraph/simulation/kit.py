@@ -1,4 +1,4 @@
-"""What every perfect agent has: the prompt as it is seen, the gold decompositions, and mistakes that a seed decides."""
+"""Common parts of perfect agents: the parsed prompt, the questions, and mistakes drawn by a seed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from hopgraph.simulation.case import Case, Fact, Form, form_key, same, squeezed
 from hopgraph.simulation.endpoint import Completion, Request, Token
-from hopgraph.simulation.gold import Case, Fact, Form, same, squeezed
 
-__all__ = ["CLAIM", "NO_ANSWER", "SURE", "Agents", "Passage", "Prompt", "Reply", "Role", "completion", "form_key"]
+__all__ = ["CLAIM", "NO_ANSWER", "SURE", "Agents", "Passage", "Prompt", "Reply", "Role", "completion"]
 
 NO_ANSWER = "Not Answerable"
 SURE = 0.99
-"""Probability that an agent gives its answers and verdicts, wrong ones included: it does not know when it errs."""
+"""Token probability of answers and verdicts, wrong ones included: agents don't know when they err."""
 _PASSAGE = re.compile(r'<passage number="(\d+)" title="([^"]*)">\n(.*?)\n</passage>', re.DOTALL)
 _SENTENCE = re.compile(r"^\[(\d+\.\d+)\] (.*)$", re.MULTILINE)
 _QUESTION = re.compile(r"<question>(?P<question>.*?)</question>", re.DOTALL)
@@ -27,7 +27,7 @@ _QUERY = re.compile(r"<query>(.*?)</query>", re.DOTALL)
 _UNKNOWN = frozenset({"", "(unknown)", "(no answer, see the passages)"})
 Reply = Mapping[str, Any] | Completion
 Role = Callable[["Agents", "Prompt", bool], Reply]
-"""What an agent replies to a prompt; the last argument says that it errs."""
+"""An agent's reply to a prompt; the last argument: whether it errs."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Passage:
     title: str
     text: str
     sentences: tuple[tuple[str, str], ...]
-    """Label and text, where sentences have labels."""
+    """Label and text of each labelled sentence."""
 
 
 class Prompt:
-    """What an agent sees."""
+    """A parsed prompt: all that an agent sees."""
 
     def __init__(self, request: Request, find: Callable[[str], Sequence[Case]]) -> None:
         self.text = request.prompt
@@ -50,26 +50,26 @@ class Prompt:
 
     @cached_property
     def question(self) -> str:
-        """The question that is asked: the user's, or a step's."""
+        """The question in the prompt: the user's or a step's."""
         found = _QUESTION.search(self.text) or CLAIM.search(self.text)
         return found["question"].strip() if found else ""
 
     @cached_property
     def query(self) -> str:
-        """PruneRAG's query; else the question."""
+        """The query in the prompt if it has one, else the question."""
         found = _QUERY.search(self.text)
         return found[1].strip() if found else self.question
 
     @cached_property
     def case(self) -> Case | None:
-        """The user's question, where the prompt has it."""
+        """The case of the user's question, if the prompt has it."""
         return next(
             (case for case in self._find(self.question) if squeezed(case.question) == squeezed(self.question)), None
         )
 
     @cached_property
     def asked(self) -> list[tuple[Case, Form | None]]:
-        """What the query may ask for, by question: a fact, or (None) the question's answer."""
+        """Cases and forms that the query matches; form None: the query is the case's question itself."""
         cases = [self.case] if self.case else self._find(self.query)
         found: list[tuple[Case, Form | None]] = []
         for case in cases:
@@ -81,7 +81,7 @@ class Prompt:
 
     @cached_property
     def passages(self) -> list[Passage]:
-        """The passages shown."""
+        """The passages in the prompt."""
         return [
             Passage(number, title, text, tuple(_SENTENCE.findall(text)))
             for number, title, text in _PASSAGE.findall(self.text)
@@ -93,11 +93,11 @@ class Prompt:
         return "\n".join(squeezed(text) for text in texts)
 
     def shown(self, case: Case) -> set[int]:
-        """Facts of a question whose evidence is among the passages."""
-        return {fact.number for fact in case.facts if any(text in self._seen for text in fact.evidence)}
+        """Numbers of the facts whose evidence is among the passages."""
+        return {fact.number for fact in case.facts if fact.stated_in(self._seen)}
 
     def stated(self, case: Case, rows: Iterable[tuple[str, str]]) -> tuple[dict[int, str], set[int]]:
-        """Answers that earlier steps gave to sub-questions, by fact; and the facts that they take for known."""
+        """Answers of earlier steps by fact number; and numbers of the facts that their questions presuppose."""
         answers: dict[int, str] = {}
         known: set[int] = set()
         for question, answer in rows:
@@ -108,12 +108,12 @@ class Prompt:
 
 
 class Agents:
-    """What the agents of one simulation know, and how they err.
+    """Knowledge and error rate of the agents of one simulation.
 
     Args:
         cases: The questions.
         wrong: Probability that a reply is wrong, 0 to 1.
-        seed: Of two runs with the same seed the same requests get the same replies.
+        seed: With the same seed, the same request gets the same reply.
     """
 
     def __init__(self, cases: Sequence[Case], *, wrong: float = 0.0, seed: int = 0) -> None:
@@ -126,37 +126,32 @@ class Agents:
                 self._by_form.setdefault(key, []).append(case)
 
     def errs(self, request: Request) -> bool:
-        """Whether the reply to a request is to be wrong."""
+        """Whether the agent errs at a request."""
         return self._chance(request.method, request.node, request.prompt) < self._wrong
 
     def find(self, text: str) -> Sequence[Case]:
-        """Questions that a text is, or asks for a fact of."""
+        """Cases whose question or sub-question the text is."""
         return self._by_form.get(form_key(text), [])
 
     def mistake(self, prompt: Prompt, right: str) -> str:
-        """A wrong answer: the title of a passage that is shown, or the answer of another question."""
+        """A wrong answer: the title of a shown passage, or another question's answer."""
         titles = [row.title for row in prompt.passages if row.title and not same(row.title, right)]
         if not titles:
             titles = [case.answers[0] for case in self._cases if not same(case.answers[0], right)] or ["something else"]
         return titles[int(self._chance("mistake", prompt.text) * len(titles))]
 
     def facts_in(self, text: str) -> list[tuple[Case, Fact]]:
-        """The facts of any question that stand in a text."""
+        """Facts of all questions that a text states."""
         seen = squeezed(text)
-        return [(case, fact) for case in self._cases for fact in case.facts if any(e in seen for e in fact.evidence)]
+        return [(case, fact) for case in self._cases for fact in case.facts if fact.stated_in(seen)]
 
     def _chance(self, *parts: str) -> float:
         digest = hashlib.sha256("\0".join([str(self._seed), *parts]).encode()).digest()
         return int.from_bytes(digest[:8]) / 2**64
 
 
-def form_key(text: str) -> str:
-    """A text as the ways of asking are looked up."""
-    return squeezed(text).rstrip("?.!")
-
-
 def completion(reply: Mapping[str, Any]) -> Completion:
-    """A JSON reply; a boolean is a token of its own, with the other word as its alternative."""
+    """A JSON reply; a lone boolean is a separate token with the other value as its alternative."""
     text = json.dumps(reply, ensure_ascii=False)
     match = re.fullmatch(r'(\{"\w+": )(true|false)(\})', text)
     if match is None:

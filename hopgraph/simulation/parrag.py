@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from hopgraph.simulation.answering import all_questions, answer_from_steps, resolved, the_case
-from hopgraph.simulation.gold import Fact, same, squeezed
+from hopgraph.simulation.case import same, squeezed
 from hopgraph.simulation.kit import CLAIM, Agents, Prompt, Reply, Role
-
-__all__ = ["ROLES"]
 
 _JUDGED = re.compile(r"^Answer: (?P<answer>.*)$", re.MULTILINE)
 _STEP = re.compile(r'<step number="\d+">\nThought: .*\nQuestion: (.*)\nAnswer: (.*)\nEvidence: .*\n</step>')
@@ -29,27 +26,23 @@ def _plan(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _act(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """Answer a step from passages and cite them; or from the steps before it."""
+    """Answer a step from passages and cite them, or from the steps before it."""
     if "<step " in prompt.text:
         return answer_from_steps(_STEP)(agents, prompt, errs) if prompt.case else {"answer": "I don't know"}
     for case, form in prompt.asked:
         found = resolved(prompt, case, form)
         if found is not None and not errs:
             needed = case.needed(form.fact if form else None)
-            cited = [row.number for row in prompt.passages if _states(row.text, needed)]
+            texts = [(row.number, squeezed(row.text)) for row in prompt.passages]
+            cited = [number for number, text in texts if any(fact.stated_in(text) for fact in needed)]
             return {"answer": f"{found[:200]} {''.join(f'[{number}]' for number in cited[:8])}"}
     if errs and prompt.passages:
         return {"answer": f"{agents.mistake(prompt, '')[:200]} [{prompt.passages[0].number}]"}
     return {"answer": "I don't know"}
 
 
-def _states(text: str, facts: Iterable[Fact]) -> bool:
-    seen = squeezed(text)
-    return any(evidence in seen for fact in facts for evidence in fact.evidence)
-
-
 def _is_right(prompt: Prompt) -> bool:
-    """Whether the answer that is to be judged is what the passages say."""
+    """Whether the passages give the answer that is judged."""
     found = _JUDGED.search(prompt.text) or CLAIM.search(prompt.text)
     answer = found["answer"] if found else ""
     return any(
@@ -66,7 +59,7 @@ def _attribute(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _refine(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """The next step's question with the answers so far put in."""
+    """The next step's question with the answers so far filled in."""
     for case in agents.find(prompt.question):
         form = case.form_of(prompt.question)
         if form is not None and not errs:
@@ -84,4 +77,3 @@ ROLES: dict[str, Role] = {
     "refiner": _refine,
     "generator": answer_from_steps(_STEP),
 }
-"""By node."""

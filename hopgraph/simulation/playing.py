@@ -1,4 +1,4 @@
-"""An evaluation with perfect agents in the place of a model."""
+"""Evaluation with perfect agents instead of a model."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def playing(
     latency: float = 0.0,
     slots: int | None = None,
 ) -> Iterator[Endpoint]:
-    """Have agents answer in this process, whatever servers the environment names.
+    """Serve perfect agents as the model in this process, whatever servers the environment names.
 
     Args:
-        simulation: How good they are.
-        questions: What they will be asked about; each needs a gold decomposition with answers.
-        index: Where the gold passages are, for questions that do not bring their own.
-        latency: Seconds that a reply takes.
+        simulation: Error rate and seed.
+        questions: The questions; each needs a gold decomposition with answers.
+        index: Index with the gold passages; None: the questions' own contexts.
+        latency: Seconds per reply.
         slots: Replies at a time.
 
     Raises:
-        InputError: A question has no decomposition, or the probability is none.
+        InputError: A question has no decomposition, or the probability is not within 0 to 1.
         StoreError: The index can't be used.
     """
     if not 0 <= simulation.wrong <= 1:
@@ -48,6 +48,6 @@ def playing(
     )
     with Endpoint(agents, simulation.model, latency=latency, slots=slots).running() as endpoint:
         servers = {f"{name}_{field}": None for name in _SERVERS for field in ("url", "model", "api_key")}
-        # The cache is off: no reply that a model gave to the same prompt.
+        # Without the cache, which may hold a model's reply to the same prompt.
         with overridden(**servers | {"llm_url": endpoint.url, "cache": "off"}):
             yield endpoint

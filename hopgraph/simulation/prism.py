@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable
 
 from hopgraph.simulation.answering import answer_from_passages, subquestions, the_case
-from hopgraph.simulation.gold import squeezed
+from hopgraph.simulation.case import squeezed
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
-
-__all__ = ["ROLES"]
 
 
 def _labels(prompt: Prompt, wanted: Callable[[str, str], bool]) -> list[str]:
@@ -23,7 +21,7 @@ def _gold_labels(prompt: Prompt) -> list[str]:
 
 
 def _select(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """The sentences that state a fact. A wrong choice loses one of them and takes the first other one."""
+    """The sentences that state a fact. An error drops the first of them and adds another sentence."""
     gold = _gold_labels(prompt)
     if errs:
         others = _labels(prompt, lambda label, _: label not in gold)
@@ -49,4 +47,3 @@ ROLES: dict[str, Role] = {
     "adder": _add,
     "generator": answer_from_passages,
 }
-"""By node."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hopgraph.simulation.answering import entities, the_case
-from hopgraph.simulation.gold import Case, Fact, Form, squeezed
-from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
-
-__all__ = ["ROLES"]
+from hopgraph.simulation.answering import entities, or_mistake, the_case
+from hopgraph.simulation.case import Case, Fact, Form, squeezed
+from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
 
 def _expand(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """Answer what the passages answer; split what has several unknowns; else name what to search for."""
+    """Answer from the passages; else split a query with several unknowns; else name entities to search for."""
     may = {kind: f'"type": "{kind}"' in prompt.text for kind in ("answer", "query", "entity")}
     slots = re.search(r'"queries": \[(.*?)\]', prompt.text)
     number = slots[1].count('"..."') if slots else 2
@@ -39,16 +37,16 @@ def _expand(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _asked_in(prompt: Prompt) -> tuple[Case, Form | None]:
-    """What PruneRAG's query asks for; a query of somebody else's is taken for the question."""
+    """Case and form of the query; an unknown query counts as the question."""
     return prompt.asked[0] if prompt.asked else (the_case(prompt), None)
 
 
 def _split(case: Case, target: Fact | None, needed: list[Fact], values: Mapping[int, str], number: int) -> list[str]:
-    """Simpler queries: what is unknown first, then what follows from it; what is known is put in."""
+    """Simpler queries: unknown facts first, then what follows from them; known answers are filled in."""
     unknown = [fact for fact in needed if fact.number not in values]
     ends = [target] if target else list(case.last)
     first = [fact for fact in unknown if all(n in values for n in fact.needs)]
-    # Ends that do not rest on each other can be asked side by side; a chain is cut behind its first unknown.
+    # Independent ends are asked in parallel; a chain is cut after its first unknown.
     wanted = first if len(first) >= number else [*first, *(fact for fact in ends if fact not in first)]
     if len(wanted) < number:
         wanted = [*(fact for fact in needed if fact not in wanted), *wanted]
@@ -65,7 +63,7 @@ def _name_entities(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _summarise(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """What the passages say of the query, as questions with their answers."""
+    """The facts in the passages, as questions with answers."""
     facts: dict[str, str] = {}
     for case, form in prompt.asked:
         values = case.values(prompt.shown(case), None, form.known if form else ())
@@ -79,11 +77,11 @@ def _aggregate(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     known |= form.known if form else set()
     values = case.values(prompt.shown(case), stated, known)
     found = values.get(form.fact.number) if form else case.conclude(values)
-    return {"answer": agents.mistake(prompt, found or "")[:200] if errs else (found or NO_ANSWER)[:200]}
+    return {"answer": or_mistake(agents, prompt, found, errs)}
 
 
 def _results(case: Case, text: str) -> list[tuple[str, str]]:
-    """Sub-queries with their results: a line has one; that of an entity node has what was found, as a summary."""
+    """Sub-queries with their results, one a line; the line of an entity node has a summary."""
     rows = []
     keys = sorted(case.forms, key=len, reverse=True)
     for line in re.findall(r"^- (.*)$", text, re.MULTILINE):
@@ -100,7 +98,7 @@ def _results(case: Case, text: str) -> list[tuple[str, str]]:
 
 
 def _after(text: str, letters: int) -> str:
-    """What follows so many characters of a text, spaces not counted."""
+    """The text after its first `letters` characters, spaces not counted."""
     for place, letter in enumerate(text):
         if letters == 0:
             return text[place:]
@@ -114,4 +112,3 @@ ROLES: dict[str, Role] = {
     "summarizer": _summarise,
     "aggregator": _aggregate,
 }
-"""By node."""

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import re
 
-from hopgraph.simulation.answering import next_unknown, the_case
-from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
-
-__all__ = ["ROLES"]
+from hopgraph.simulation.answering import next_unknown, or_mistake, the_case
+from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
 _SEARCH = re.compile(r"^Action \d+: search\[(.*)\]$", re.MULTILINE)
 _TRIES = (1, 0, 2)
-"""In which words ReAct asks: keywords, a question, all of the user's."""
+"""Wordings of successive searches: keywords, the sub-question, the user's question."""
 
 
 def _take_turn(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """ReAct: search for what is unknown, in other words where that was in vain; finish once the answer follows."""
+    """Search for the next unknown fact, reworded after a failed search; finish once the answer follows."""
     case = the_case(prompt)
     values = case.values(prompt.shown(case))
     found, wanted = case.conclude(values), next_unknown(case, values)
     searched = [form for text in _SEARCH.findall(prompt.text) if (form := case.form_of(text)) and form.fact == wanted]
     if errs:
-        answer = agents.mistake(prompt, found or "")
-        return {"thought": "The passages say so.", "action": "finish", "argument": answer[:200]}
+        answer = or_mistake(agents, prompt, found, errs)
+        return {"thought": "The passages say so.", "action": "finish", "argument": answer}
     if found is None and wanted and len(searched) < len(_TRIES) and '- "search"' in prompt.text:
         words = case.ask(wanted, values, _TRIES[len(searched)])
         return {"thought": "A fact is missing.", "action": "search", "argument": words[:200]}
     thought = "The passages say so." if found else "It can't be found."
-    return {"thought": thought, "action": "finish", "argument": (found or NO_ANSWER)[:200]}
+    return {"thought": thought, "action": "finish", "argument": or_mistake(agents, prompt, found, errs)}
 
 
 ROLES: dict[str, Role] = {
     "agent": _take_turn,
 }
-"""By node."""

@@ -5,10 +5,6 @@ from __future__ import annotations
 from hopgraph.simulation.answering import answer_from_passages
 from hopgraph.simulation.kit import Role
 
-__all__ = ["ROLES"]
-
-
 ROLES: dict[str, Role] = {
     "generator": answer_from_passages,
 }
-"""By node."""
