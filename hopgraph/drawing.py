@@ -1,4 +1,4 @@
-"""Graphs as the documentation shows them: Mermaid text, or a picture. Nothing leaves the machine."""
+"""Graphs as Mermaid text or pictures, as in the documentation. Nothing leaves the machine."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def png(graph: Graph) -> bytes:
 
 
 def svg(method: str, visits: Mapping[str, int] | None = None) -> str:
-    """A method's graph as an SVG picture, as Graphviz laid it out beforehand: nothing has to be installed for it.
+    """A method's graph as an SVG picture, laid out by Graphviz beforehand: needs no further package.
 
     Args:
         method: Id of a method or a reader.
-        visits: How often each node ran: those that did are filled, with how often.
+        visits: How often each node ran: visited ones are filled, with the count.
 
     Raises:
         InputError: There is no drawing of the graph, or it is of an earlier state of it.
@@ -69,7 +69,7 @@ def _filled(times: int, node: re.Match[str]) -> str:
 
 
 def _mark(graph: Graph) -> str:
-    """First line of a drawing: which state of the graph it is of."""
+    """First line of a drawing: a hash of its graph."""
     return f"<!-- {hashlib.sha256(mermaid(graph).encode()).hexdigest()} -->"
 
 
@@ -79,7 +79,7 @@ def is_current(method: str) -> bool:
 
 
 def draw(method: str, png_path: Path | None = None) -> list[Path]:
-    """Draw a graph into the package, for `svg`, and as a PNG picture where that is wanted.
+    """Draw a graph into the package, for `svg`, and as a PNG picture if wanted.
 
     Returns:
         The files written.
@@ -111,7 +111,7 @@ def _picture(graph: Graph) -> Any:
         fillcolor=_LIGHT,
         color=_DARK,
         fontname="Helvetica",
-        margin="0.26,0.06",  # leaves room for how often it ran
+        margin="0.26,0.06",  # space for the count of visits
     )
     picture.edge_attr.update(color="#5b6b8c", fontname="Helvetica", fontsize=11, fontcolor="#39445c")
     between: dict[tuple[frozenset[str], frozenset[str]], list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What `load` gives: a compiled LangGraph graph that also runs from plain Python and checks its settings first."""
+"""The result of `load`: a compiled LangGraph graph that also runs synchronously and checks its settings first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MethodGraph"]
 
 _RUNTIME = "__pregel_runtime"
-"""Where LangGraph keeps the runtime of the graph around this one, in a config's `configurable`."""
+"""Key of the enclosing graph's runtime, in a config's `configurable`."""
 
 
 class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -140,7 +140,7 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return asynchronous(super()._resolve_checkpointer(config))
 
     async def _settings(self, given: Given, config: RunnableConfig | None, context: object) -> Context | None:
-        """The settings of a call; None: those of the graph around this one.
+        """The settings of a call; None: those of the enclosing graph.
 
         LangGraph would leave a context that is not given at None, and report a wrong one in pydantic's words.
         """
@@ -166,12 +166,12 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return cast("type[Context]", self.context_schema)
 
     async def _begun_with(self, config: RunnableConfig | None) -> Mapping[str, Any]:
-        """The settings that a thread was started with, where there are checkpoints."""
+        """The settings that a thread was started with, if there are checkpoints."""
         if config is None or not self.checkpointer or "thread_id" not in self._configured(config):
             return {}
         settings = (await self.aget_state(config)).values.get("settings")
         return settings if isinstance(settings, dict) else {}
 
     def _configured(self, config: RunnableConfig | None) -> Mapping[str, Any]:
-        """What a call is configured with, by itself, by `with_config`, and by the graph around it."""
+        """`configurable` of a call: its own, `with_config`'s, and the enclosing graph's."""
         return ensure_config(merge_configs(self.config, config)).get("configurable", {})

@@ -1,4 +1,4 @@
-"""Thread ids, and what a thread was started with, as its checkpoints' metadata say. Nothing heavy is imported."""
+"""Thread ids, and the origin of a thread from its checkpoints' metadata. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _KEY = "hopgraph"
 _SERVERS = ("graph_id", "assistant_id", "run_id")
-"""What the local server knows a thread by, and by what it sees that a run it takes up again has gone on."""
+"""Keys by which the local server identifies a thread and the runs it resumes."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a thread was started with."""
+    """Method, question and settings that a thread was started with."""
 
     method: str
     id: str
     """Question id."""
     question: str
-    """"" where only the run's state has it."""
+    """"" if only the run's state has it."""
     context: dict[str, Any] | None
-    """Settings as they were given; None where only the run's state has them."""
+    """Settings as they were given; None if only the run's state has them."""
     changes: list[Change] = field(default_factory=list)
     """Settings that were changed when it was resumed."""
 
@@ -50,7 +50,7 @@ class Origin:
 
 
 def origin_of(metadata: Mapping[str, Any]) -> Origin | None:
-    """What a checkpoint's metadata say, written by `ask` or by the local server; None: nothing of use."""
+    """The origin in a checkpoint's metadata, written by `ask` or by the local server; None if there is none."""
     try:
         row = json.loads(metadata[_KEY])
         changes: list[Change] = [{"at": str(c["at"]), "settings": dict(c["settings"])} for c in row.get("changes", [])]
@@ -61,9 +61,9 @@ def origin_of(metadata: Mapping[str, Any]) -> Origin | None:
 
 
 async def find_origin(thread: str, saver: BaseCheckpointSaver[str]) -> tuple[Origin, dict[str, Any]] | None:
-    """What the newest checkpoint of a thread that says so says of it, and its entries in the metadata.
+    """The origin in the newest checkpoint that has one, and the metadata entries to keep.
 
-    A state that was edited in Studio, or a run of an older version, need not say it in the latest one.
+    A state that was edited in Studio, or a run of an older version, may lack it in the latest one.
     """
     config: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
     latest = await saver.aget_tuple(config)
@@ -90,7 +90,7 @@ def thread_of(run: str, context: Context, question_id: str) -> str:
 
 
 def new_thread(context: Context) -> str:
-    """Id of a thread that nothing was run on yet."""
+    """Id of a new thread."""
     return thread_of(str(uuid.uuid4()), context, "ask")
 
 

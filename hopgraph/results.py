@@ -15,7 +15,7 @@ __all__ = ["Change", "EvidencePassage", "Result", "Waiting", "result_of"]
 
 
 class EvidencePassage(TypedDict):
-    """A passage that the answer rests on."""
+    """A passage of the evidence."""
 
     id: str
     title: str
@@ -37,10 +37,10 @@ class Waiting(TypedDict):
     """A verdict that waits for a person (`nodes.kit.person`)."""
 
     id: str
-    """To name it by when it is decided."""
+    """Key for its decision."""
     node: str
     about: dict[str, Any]
-    """What the person is to see: what it is about, `decisions`, what is `suggested`, and perhaps a `problem`."""
+    """What to show: the case, `decisions`, what is `suggested`, and perhaps a `problem`."""
 
 
 class Result(TypedDict):
@@ -55,37 +55,37 @@ class Result(TypedDict):
     evidence: list[str]
     """Ids of the passages that the method kept for the answer, best first."""
     retrieved: list[str]
-    """Ids of all passages that a search of the run returned, and of the evidence, in the order they were met."""
+    """Ids of all passages that a search of the run returned, and of the evidence, in order of appearance."""
     trajectory: list[Step]
     cost: Cost
     thread: str
     prompts: dict[str, str]
-    """Hash of every prompt that was used, by name."""
+    """Hash of every prompt used, by name."""
     notes: NotRequired[list[str]]
-    """What one should know before believing the answer, such as that no passage supports it; absent if nothing."""
+    """Reasons to doubt the answer, such as that no passage supports it; absent if there are none."""
     tree: NotRequired[list[dict[str, Any]]]
     """PruneRAG's tree: `nodes.prunerag.state.TreeNode`, but `documents` are passage ids."""
     error: NotRequired[RunError]
-    """Why it failed, when it did."""
+    """Why it failed, if it did."""
     passages: NotRequired[list[EvidencePassage]]
     """The evidence in the order of `evidence`, with its texts: in `ask --json` and `resume --json`, not in
     `results.jsonl`."""
     changes: NotRequired[list[Change]]
     """Settings that `resume --set` changed, oldest first."""
     waiting: NotRequired[list[Waiting]]
-    """What a person has to decide before the run can go on; its error is then of the kind `review`."""
+    """Decisions the run waits for; its error is then of the kind `review`."""
 
 
 def result_of(
     state: Mapping[str, Any], *, id: str, method: str, question: str, thread: str, error: RunError | None = None
 ) -> Result:
-    """The result that a run's state amounts to.
+    """The result of a run, from its state.
 
     Args:
-        state: The run's last state; of a run that was cut off, as far as it got.
+        state: The run's last state; of an interrupted run, the latest one.
         id: Question id.
         method: Method id.
-        question: The question, for states in which there is none yet.
+        question: The question, for states without one.
         thread: Thread id.
         error: Why the run did not end, if it did not.
     """
@@ -116,7 +116,7 @@ def result_of(
 
 
 def _notes(state: Mapping[str, Any], result: Result, searches: list[Call]) -> list[str]:
-    """What the state says against the answer. A run on no index and no given passages is not meant to have evidence."""
+    """Notes on the answer's support. A run without index and given passages needs no evidence."""
     if result["status"] == "failed" or not (state.get("index") or state.get("given")):
         return []
     unsupported = result["status"] == "answered" and not result["evidence"]

@@ -1,4 +1,4 @@
-"""The files that a command is given: named ones as they are, folders with all files below that can be read."""
+"""Input files of a command: named files, and all readable files below named folders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JSON_LINES = (".jsonl", ".jsonl.gz")
 
 @dataclass
 class Sources:
-    """Files to read, in order, and what was passed over in folders."""
+    """Files to read, in order, and the files skipped in folders."""
 
     files: list[Path] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Router: which path a question takes (HANRAG, Sec. 4.1; the classifier of Adaptive-RAG)."""
+"""Router: the path of a question (HANRAG, Sec. 4.1; the classifier of Adaptive-RAG)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["given_route", "normalized", "router"]
 
 
 def normalized(label: object) -> object:
-    """A label as the schema has it; HANRAG's prompt spells one "single-step question"."""
+    """A label as in the schema; HANRAG's prompt spells one "single-step question"."""
     if not isinstance(label, str):
         return label
     return re.sub(r"[\s-]+", "_", label.casefold().strip(" .").removesuffix("question").strip())
 
 
 def given_route(given: Any, routes: Any) -> Any:
-    """The route that came with the question, if one did.
+    """The route given with the question, if any.
 
     Args:
         given: The input.
@@ -45,15 +45,15 @@ def given_route(given: Any, routes: Any) -> Any:
 
 
 def router(prompt: str, *, output: type[BaseModel], falls_under: Mapping[Route, str]) -> Node:
-    """A node that chooses the `route`. One that can't be read is single-step, and the step says so.
+    """A node that chooses the `route`. Output that can't be parsed means single-step, and the step records it.
 
-    A route that came with the question, or is set for all questions, is taken without asking (the oracle router). Where
-    the context says so the encoder chooses, and its step has the probability.
+    A route given with the question, or set for all questions, is taken without a model call (the oracle router). If the
+    context selects the encoder, it chooses, and the step has its probability.
 
     Args:
         prompt: Name of the prompt; it is given `question`.
-        output: What the reply must be; it has a field `route`.
-        falls_under: Of each route that the encoder tells apart, the one to take.
+        output: Schema of the reply; it has a field `route`.
+        falls_under: Route to take, by class of the encoder.
     """
 
     async def router(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:

@@ -198,7 +198,7 @@ def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | N
 
 
 def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
-    """What `run.json` says of a simulation; nothing where a model answers."""
+    """Entries of `run.json` for a simulation; none if a model answers."""
     from hopgraph.evaluation.simulated import Simulation
     from inference.errors import InputError
 

@@ -1,4 +1,4 @@
-"""What `hopgraph eval` does once its options are read: run, go on, judge; progress and notes on stderr."""
+"""The work of `hopgraph eval`: run, resume, judge; progress and notes on stderr."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["agents", "judge", "note", "resume", "run"]
 
 @contextmanager
 def agents(about: dict[str, Any], questions: list[Question], index: str | None) -> Iterator[None]:
-    """Perfect agents in the place of a model where the run is a simulation; it is said, whatever it costs."""
+    """Replace the model by perfect agents if the run is a simulation, with a note on stderr."""
     from hopgraph.evaluation.simulated import Simulation
     from hopgraph.simulation.playing import playing
 
@@ -45,7 +45,7 @@ async def run(
     contexts: bool,
     again: str,
 ) -> None:
-    """Start a run, or go on with the same one in its folder, and do what is to be done."""
+    """Start a run, or resume the same one in its folder, and do its unfinished jobs."""
     from hopgraph.evaluation import identity, runner
     from hopgraph.evaluation.gold import not_in
 
@@ -63,7 +63,7 @@ async def run(
 async def resume(
     folder: RunFolder, variants: list[Variant], questions: list[Question], about: dict[str, Any], *, again: str
 ) -> None:
-    """Go on with a run. The endpoint is asked only if there is anything to do."""
+    """Resume a run. The endpoint is checked only if there are jobs left."""
     from hopgraph.evaluation import identity, runner
 
     with folder.locked():
@@ -90,7 +90,7 @@ async def _work(folder: RunFolder, todo: list[Job], *, again: str) -> None:
 
 
 async def judge(folder: RunFolder, *, again: str) -> None:
-    """Have the answers judged that are not."""
+    """Judge the answers without a verdict."""
     from hopgraph.cli.progress import progress
     from hopgraph.evaluation.judge import judge_answers
 
@@ -99,7 +99,7 @@ async def judge(folder: RunFolder, *, again: str) -> None:
 
 
 def _say_calls_in_flight() -> None:
-    """How many calls the run's endpoints were given at a time, at its end."""
+    """Report the endpoints' limits of calls in flight at the end of the run."""
     from inference.endpoints import limiters
 
     for limiter in limiters():

@@ -27,7 +27,7 @@ __all__ = ["index", "search"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 SHOWN = 10
-"""Places of duplicates and empty texts that are listed for people; `--json` has all."""
+"""Most duplicates and empty texts to list; `--json` has all."""
 PREVIEW = 300
 
 
@@ -128,7 +128,7 @@ def search(
 
 @contextmanager
 def _telling() -> Iterator[tuple[Shown, Progress]]:
-    """Progress for the store, and the bars that it is shown with."""
+    """Progress callback for the store, and the bars."""
     from hopgraph.cli.progress import progress
 
     titles = {"read": "Reading", "encode": "Encoding", "store": "Storing"}
@@ -137,10 +137,10 @@ def _telling() -> Iterator[tuple[Shown, Progress]]:
 
 
 def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
-    """Asks before an index of other content is replaced."""
+    """Asks before replacing an index of other content."""
 
     def ask(built: Built) -> None:
-        from hopgraph.cli.confirming import confirm
+        from hopgraph.cli.checks import confirm
         from nodes.kit.rendering import counted
 
         there = f"index {name!r} has {counted(built.replaces, 'passage')}, {built.removed:,} of them not in these files"
@@ -231,7 +231,7 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
 
 
 def _printer(console: Console) -> Callable[..., None]:
-    """Prints text as it is: no markup, and no control character reaches the terminal."""
+    """Prints text literally: without markup and control characters."""
     from rich.text import Text
 
     from nodes.kit.rendering import plain

@@ -113,7 +113,7 @@ def rm_run(folder: Annotated[Path, typer.Argument(help="Folder of the run.")], y
 
 
 def _ask(what: str, command: str) -> None:
-    from hopgraph.cli.confirming import confirm
+    from hopgraph.cli.checks import confirm
 
     confirm(f"Delete {what}?", refused=f"{what}: not deleted", hint=f"`{command} --yes` deletes without asking")
 

@@ -70,11 +70,9 @@ async def probe(role: Role) -> list[Finding]:
 def _about_context(context: int | None) -> str:
     if context is None:
         return "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted"
-    return (
-        ""
-        if context >= MIN_CONTEXT
-        else "prompts lose passages; 8,192 tokens hold ten of the usual length, and a long reply"
-    )
+    if context >= MIN_CONTEXT:
+        return ""
+    return "prompts lose passages; 8,192 tokens hold ten of the usual length, and a long reply"
 
 
 async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "progress", "progress_line"]
 
 EVERY = 10.0
-"""Seconds between two lines where stderr is no terminal."""
+"""Seconds between two lines if stderr is not a terminal."""
 
 
 @dataclass
 class _Stage:
     started: float
     first: int
-    """How many were done when it was first heard of."""
-    told: float
+    """Count at the first report."""
+    reported: float
     task: TaskID | None = None
 
 
@@ -32,7 +32,7 @@ class Progress:
     """Stages of a command, each with its own count.
 
     Args:
-        bars: rich's bars, or None where stderr is no terminal.
+        bars: rich's bars, or None if stderr is not a terminal.
     """
 
     def __init__(self, bars: Bars | None) -> None:
@@ -40,12 +40,12 @@ class Progress:
         self._stages: dict[str, _Stage] = {}
 
     def tell(self, title: str, done: int, total: int | None, note: str = "") -> None:
-        """Say how far a stage is.
+        """Report the progress of a stage.
 
         Args:
             title: The stage, such as `Encoding`.
-            done: How many are done.
-            total: Of how many; None while that is not known.
+            done: Count done.
+            total: Total count; None while unknown.
             note: Further figures, such as tokens used.
         """
         now = time.monotonic()
@@ -58,13 +58,13 @@ class Progress:
         if self._bars is not None and stage.task is not None:
             shown = "  ".join(filter(None, [_rate(rate), note]))
             self._bars.update(stage.task, completed=done, total=total, note=shown)
-        elif self._bars is None and now - stage.told >= EVERY:
-            stage.told = now
+        elif self._bars is None and now - stage.reported >= EVERY:
+            stage.reported = now
             print(progress_line(title, done, total, rate, note), file=sys.stderr, flush=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Take the bars off the terminal while a question is put there."""
+        """Hide the bars during a prompt at the terminal."""
         if self._bars is None:
             yield
             return
@@ -91,7 +91,7 @@ def progress() -> Iterator[Progress]:
         TextColumn("{task.description:<9}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}", markup=False),  # it may hold names that a user has chosen
+        TextColumn("{task.fields[note]}", markup=False),  # may contain names chosen by the user
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),

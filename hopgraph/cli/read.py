@@ -94,7 +94,7 @@ def read(
 
 @contextmanager
 def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
-    """A perfect reader in the place of a model, if there are questions to make one from."""
+    """Replace the model by a perfect reader if there are questions to build one from."""
     if questions is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""How a command that has something to save stops: ctrl-C at once, SIGTERM after the model calls in flight.
+"""Stopping a command with work to save: ctrl-C at once, SIGTERM after the model calls in flight.
 
 Either way committed work is kept, and the command that resumes is printed. A second signal ends the
 process without waiting for anything, which loses no more than the calls in flight.
@@ -25,9 +25,9 @@ __all__ = ["DRAIN", "drained", "resumable", "stoppable"]
 DRAIN = 25.0
 """Seconds that model calls in flight may take after SIGTERM: less than the 30 s after which Kubernetes kills."""
 SETTLE = 0.5
-"""Seconds from the last call's end to the end of what still runs: time in which its reply is committed."""
+"""Seconds after the last call for its reply to be committed."""
 _STOPS = (KeyboardInterrupt, asyncio.CancelledError)
-"""Our own handlers cancel what runs; so does asyncio's, where there are none of ours (outside the main thread)."""
+"""Our handlers cancel the running task; outside the main thread, asyncio's do."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def stoppable(goes_on: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def resumable(thread: str, saver: BaseCheckpointSaver[str]) -> AsyncIterator[None]:
-    """The same for a run, of which nothing may be kept yet. One that ended nevertheless has a result to show.
+    """The same for a run, which may have no checkpoint yet. A run that still ended has a result to show.
 
     Raises:
         Stopped: A signal stopped it.
@@ -68,7 +68,7 @@ async def resumable(thread: str, saver: BaseCheckpointSaver[str]) -> AsyncIterat
 
 @contextmanager
 def _signals() -> Iterator[Callable[[], int]]:
-    """Handle signals; gives a function that says which one came."""
+    """Handle signals; yields a function that returns the signal received."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: signal.SIGINT
         return
@@ -106,7 +106,7 @@ def _signals() -> Iterator[Callable[[], int]]:
 
 
 async def drained(stop: Callable[[], object]) -> None:
-    """Let model calls in flight end, then stop what runs."""
+    """Wait for model calls in flight, then stop the run."""
     drain.begin()
     if calls := drain.in_flight():
         count = f"{calls} model call{'s' if calls > 1 else ''} in flight"

@@ -1,4 +1,4 @@
-"""Agent: look at what was observed, think, act (ReAct, Yao et al. 2023)."""
+"""Agent: observe, think, act (ReAct, Yao et al. 2023)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def turn_id(state: ReactState) -> str:
 
 
 def seen(state: ReactState) -> list[PassageRef]:
-    """All passages that were observed, in the order in which they were found."""
+    """All observed passages, in the order found."""
     found: dict[str, PassageRef] = {}
     for ref in (ref for turn in _observed(state) for ref in turn["passages"]):
         found.setdefault(ref["id"], ref)
@@ -44,8 +44,8 @@ async def agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, 
     """Take a turn: a thought, and an action that the graph then carries out, or the answer.
 
     Nothing can be looked up before something was found, and in the last turn the agent can only finish. A turn that
-    can't be read searches for the question itself, if that was not done yet, and the step says so; else the run fails.
-    So does an action without an argument, but then the run ends without an answer.
+    can't be parsed searches for the question itself, if that was not done yet, and the step records it; else the run
+    fails. So does an action without an argument, but then the run ends without an answer.
     """
     turns, question = _observed(state), state["question"]
     last = len(turns) + 1 >= runtime.context.max_steps
@@ -99,7 +99,7 @@ async def agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, 
 
 @lru_cache(maxsize=8)
 def _output(allowed: tuple[Action, ...]) -> Any:
-    """The output model, with the actions that are open."""
+    """The output model with the allowed actions."""
 
     class ThoughtAndAction(BaseModel):
         thought: Annotated[str, Limited(600)]
@@ -110,7 +110,7 @@ def _output(allowed: tuple[Action, ...]) -> Any:
 
 
 def _read(output: Any, problem: str) -> tuple[str, Action, str, str]:
-    """Thought, action, argument, and why they are of no use."""
+    """Thought, action, argument, and why they can't be used."""
     if output is None:
         return "", "finish", "", problem
     action: Action = output.action
@@ -128,7 +128,7 @@ def _observed(state: ReactState) -> list[Turn]:
 
 
 def _written(turns: list[Turn], passages: list[PassageRef]) -> list[str]:
-    """Thoughts, actions and observations, a line each. A passage is named by its number."""
+    """Thoughts, actions and observations, a line each. Passages are given by number."""
     number = {ref["id"]: str(place) for place, ref in enumerate(passages, start=1)}
     lines = []
     for place, turn in enumerate(turns, start=1):

@@ -20,7 +20,7 @@ __all__ = ["asker"]
 
 
 class FollowUp(BaseModel):
-    """Output of the asker: what has to be found out next."""
+    """Output of the asker: the next question to answer."""
 
     type: Literal["follow_up"]
     question: QuestionText
@@ -38,7 +38,7 @@ class FollowUpOrFinal(RootModel[FollowUp | Final]):
 
 
 class OnlyFinal(FollowUpOrFinal):
-    """Output of the asker when it may ask no more."""
+    """Output of the asker after the last follow-up question."""
 
     root: Final
 
@@ -51,9 +51,9 @@ _ONLY_FINAL = '- {"type": "final", "answer": "..."}: the question has to be answ
 async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[str, Any]:
     """Ask the next follow-up question, or end the run with the answer.
 
-    After the last follow-up question that is allowed only the answer is. A first output that can't be read makes the
-    question itself the follow-up question, and the step says so; a later one, or where none is allowed, fails the run.
-    A later question without words ends it without an answer.
+    After the last follow-up question that is allowed only the answer is. A first output that can't be parsed
+    makes the question itself the follow-up question, and the step records it; a later one, or if none is allowed, fails
+    the run. A later empty question ends it without an answer.
     """
     chain, at = state["chain"], hop_id(next_hop(state))
     may_ask = len(chain) < runtime.context.max_follow_ups
@@ -81,7 +81,7 @@ async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[s
             instead="the question itself is asked",
         )
         return {"at": at, "seed": seed, **logged(row, asked)}
-    # A follow-up question without words is no question, but it was read: there is no answer to be had.
+    # An empty follow-up question was parsed, so the run does not fail: it has no answer.
     answer, status = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen)
     evidence = chain_evidence(state)
     row = asked.step(

@@ -19,7 +19,7 @@ COMPLEXITY: Mapping[Route, Complexity] = {
     "compound": "multi_step",
     "complex": "multi_step",
 }
-"""The class of each route that the encoder tells apart: whatever takes several searches is of class C."""
+"""Adaptive-RAG's class for each of the encoder's routes: several searches mean class C."""
 
 
 class ComplexityChoice(BaseModel):

@@ -1,4 +1,4 @@
-"""Drafter: reasoning and answer from what was found, which the next search goes out from (Iter-RetGen)."""
+"""Drafter: reasoning and answer from the evidence, which are the query of the next search (Iter-RetGen)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["drafter", "iteration_id"]
 
 
 def iteration_id(state: IterRetGenState) -> str:
-    """Id of the iteration that is being worked on."""
+    """Id of the current iteration."""
     return f"root/{state['iteration'] + 1}"
 
 
 async def drafter(state: IterRetGenState, runtime: Runtime[IterRetGenContext]) -> dict[str, Any]:
     """End an iteration with an answer; the last iteration's is the run's.
 
-    An output that can't be read leaves the draft and the answer of the iteration before as they are, and the step says
-    so; a run in which none could be read has failed.
+    Output that can't be parsed keeps the previous iteration's draft and answer, and the step records it; a run in which
+    none can be parsed fails.
     """
     at = iteration_id(state)
     asked = await ask_model(

@@ -1,4 +1,4 @@
-"""Lookup: the next sentence with a word in it, as a reader's Ctrl+F finds it (ReAct, Sec. 3.1)."""
+"""Lookup: the next sentence that contains the argument, like Ctrl+F (ReAct, Sec. 3.1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["lookup"]
 async def lookup(state: ReactState) -> dict[str, Any]:
     """Carry out the latest turn's lookup in the passages of the latest search.
 
-    The same words again give the next sentence, until there is none. It is no search: nothing is retrieved.
+    Repeating it gives the next sentence, until there is none. It is not a search: nothing is retrieved.
     """
     *before, turn = state["turns"]
     wanted = turn["argument"].casefold()

@@ -22,7 +22,7 @@ CONCLUSION = "answer is"
 
 
 def round_id(state: Any) -> str:
-    """Id of the round that is being worked on: a search, and the sentence that is written after it."""
+    """Id of the current round: a search, and the sentence written after it."""
     return f"root/{len(state['thoughts']) + 1}"
 
 
@@ -33,10 +33,10 @@ class NextSentence(BaseModel):
 
 
 async def reasoner(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Add one sentence to the `thoughts`; of several that are written the first counts.
+    """Add one sentence to the `thoughts`, the first of the output.
 
-    One that says what the answer is concludes the chain, and so does an output that can't be read: the step says so,
-    and the answer is written from what was found up to there.
+    A sentence that states the answer concludes the chain, and so does output that can't be parsed: the step records it,
+    and the answer is written from the evidence so far.
     """
     thoughts, at = state["thoughts"], round_id(state)
     asked = await ask_model(

@@ -1,4 +1,4 @@
-"""Ending discriminator: whether what was found out answers the question (HANRAG, Sec. 4.1, App. A.2)."""
+"""Ending discriminator: whether the chain suffices to answer the question (HANRAG, Sec. 4.1, App. A.2)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class EndingVerdict(BaseModel):
 async def ending_discriminator(state: HanState, runtime: Runtime[HanContext]) -> dict[str, Any]:
     """Judge whether the chain is enough: by the model, or by the encoder where the context says so.
 
-    A verdict that can't be read means that it is not. Without the discriminator (App. E) it never is. A person may have
-    the last word (`HanContext.review`).
+    A verdict that can't be parsed means that it is not. Without the discriminator (App. E) it never is. A person may
+    overrule the verdict (`HanContext.review`).
 
     Raises:
-        EndpointError: The endpoint gives no log-probabilities, and the context wants verdicts by probability.
+        EndpointError: The endpoint gives no log-probabilities, which the context requires.
     """
     context = runtime.context
     if "ending" in context.ablate:
@@ -67,7 +67,7 @@ async def ending_discriminator(state: HanState, runtime: Runtime[HanContext]) ->
 
 
 def _ask_person(state: HanState, verdict: Verdict, context: HanContext) -> bool:
-    """Whether a person says that the chain is enough."""
+    """Whether a person decides that the chain is enough."""
     words = "sufficient" if verdict.holds else "not sufficient"
     if verdict.probability is not None:
         words += f": probability {verdict.probability:.2f}, threshold {context.ending_threshold:g}"

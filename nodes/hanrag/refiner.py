@@ -1,4 +1,4 @@
-"""Refiner: the next question, with what is known by now (HANRAG, Sec. 4.1)."""
+"""Refiner: the next question, given the chain so far (HANRAG, Sec. 4.1)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class RefinedQuestion(BaseModel):
 async def refiner(state: HanState, runtime: Runtime[HanContext]) -> dict[str, Any]:
     """Draw the next `seed` question from a complex question and the chain answered so far.
 
-    Without the refiner (App. E) it is the question itself, as when the output can't be read, and the step says so. One
-    that was asked before is asked again: the method has no rule against it; the step says this, too.
+    Without the refiner (App. E), or if the output can't be parsed, it is the question itself; the step records the
+    latter. A repeated question is asked again, as the method has no rule against it; the step records that, too.
     """
     if "refiner" in runtime.context.ablate:
         return {"seed": state["question"]}

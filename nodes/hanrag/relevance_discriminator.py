@@ -31,7 +31,7 @@ class RelevanceVerdict(BaseModel):
 
 
 class Candidates(TypedDict):
-    """What a task is sent: passages to judge, and the question that they may help to answer."""
+    """Input of a task: passages to judge, and the question."""
 
     at: str
     """Id of the hop."""
@@ -44,7 +44,7 @@ class Candidates(TypedDict):
 
 
 def to_judge(state: AnragState, context: HanContext) -> list[Candidates]:
-    """A task for each passage that was retrieved; the encoder, which is asked nothing over a wire, takes all in one."""
+    """A task for each passage that was retrieved; the encoder runs locally and takes all in one."""
     found = state["candidates"]
     size = len(found) if context.by_encoder("relevance") else 1
     return [
@@ -63,10 +63,10 @@ def to_judge(state: AnragState, context: HanContext) -> list[Candidates]:
 async def relevance_discriminator(state: Candidates, runtime: Runtime[HanContext]) -> dict[str, Any]:
     """Judge one passage by the model, or all of a hop's by the encoder.
 
-    A passage whose verdict can't be read is kept: a lost passage costs more than noise.
+    A passage whose verdict can't be parsed is kept: losing a passage is worse than noise.
 
     Raises:
-        EndpointError: The endpoint gives no log-probabilities, and the context wants verdicts by probability.
+        EndpointError: The endpoint gives no log-probabilities, which the context requires.
     """
     context, refs = runtime.context, state["passages"]
     threshold = context.relevance_threshold

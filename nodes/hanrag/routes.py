@@ -13,7 +13,7 @@ from nodes.router import normalized
 __all__ = ["ROUTES", "RouteChoice"]
 
 ROUTES: Mapping[Route, Route] = {route: route for route in get_args(Route)}
-"""The encoder tells apart the paths that there are."""
+"""The encoder's classes are the paths themselves."""
 
 
 class RouteChoice(BaseModel):

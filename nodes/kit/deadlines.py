@@ -1,4 +1,4 @@
-"""Deadlines of a node and of a whole run. What is under way when one passes is given up; what is finished is kept."""
+"""Deadlines of a node and of a whole run. Work in progress at a deadline is cancelled; finished work is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _begun: OrderedDict[RunControl, float] = OrderedDict()
 
 @asynccontextmanager
 async def within_deadlines(runtime: Runtime[Any]) -> AsyncIterator[None]:
-    """Give up what is done in this block when the node's or the run's time is over.
+    """Cancel this block when the node's or the run's time is over.
 
     A node's time is counted from its start. A run's is counted from its first call, and resuming it gives it the same
     time again.

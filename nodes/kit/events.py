@@ -2,8 +2,8 @@
 
 `graph.astream(..., stream_mode="custom", subgraphs=True)` yields them, LangGraph's server streams them, and
 `hopgraph.run.astream`, `ask(..., on_event=...)` and `hopgraph ask --stream` give them together with the steps. Each has
-a `type`, the `step` it belongs to (an id of the trajectory) and the `node`. A run that is resumed may tell something a
-second time: it is the same if type and step are.
+a `type`, the `step` it belongs to (an id of the trajectory) and the `node`. A resumed run may send an event a second
+time, with the same type and step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AskedEvent(TypedDict):
 
 
 class FoundEvent(TypedDict):
-    """What the search for it found, best first."""
+    """The search has results, best first."""
 
     type: Literal["found"]
     step: str
@@ -63,7 +63,7 @@ class RepliedEvent(TypedDict):
     completion_tokens: int
     seconds: float
     problem: str
-    """Why the reply can't be used; "" when it can."""
+    """Why the reply can't be used; else ""."""
 
 
 class JudgedEvent(TypedDict):
@@ -94,12 +94,12 @@ Event = CustomEvent | StepEvent
 
 
 def tell(runtime: Runtime[Any], event: CustomEvent) -> None:
-    """Send an event to whoever listens."""
+    """Send an event to listeners."""
     runtime.stream_writer(event)
 
 
 def tell_verdicts(runtime: Runtime[Any], steps: Sequence[Step]) -> None:
-    """Tell the verdicts that steps hold."""
+    """Send the verdicts of steps."""
     for step in steps:
         event = JudgedEvent(
             type="judged",

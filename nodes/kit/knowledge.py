@@ -22,7 +22,7 @@ class PairsRef(TypedDict):
 
 
 def pairs_ref(index: IndexRef) -> PairsRef:
-    """Open the knowledge base of an index and say which one it is.
+    """Open the knowledge base of an index and return its id and size.
 
     Raises:
         StoreError: There is none, or it belongs to another state of the index.

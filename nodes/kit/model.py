@@ -45,11 +45,11 @@ class Asked(Work, Generic[Output]):
     """Result of a model call. `truncated` counts the items that were left out of the prompt."""
 
     value: Output | None
-    """None when the output could not be used, not even after the repair."""
+    """None if the output can't be used, even after the repair."""
     logprobs: list[float] = field(default_factory=list)
-    """Log-probabilities of the tokens that spell the scored field; empty when not asked for or not given."""
+    """Log-probabilities of the tokens that spell the scored field; empty if not requested or not returned."""
     probability: float | None = None
-    """Probability that the scored field, a boolean, is true; None when not asked for or not to be had."""
+    """Probability that the scored field, a boolean, is true; None if not requested or not available."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ NO_ITEMS = Items("", ())
 
 @dataclass(frozen=True)
 class _Question(Generic[Output]):
-    """What a node asks the model; the fields are `ask_model`'s."""
+    """A model call of a node; the fields are `ask_model`'s arguments."""
 
     prompt: str
     output: type[Output]
@@ -107,16 +107,16 @@ async def ask_model(
     Args:
         runtime: The node's runtime.
         prompt: Name of the prompt.
-        output: What the reply must be.
+        output: Schema of the reply.
         values: Values of the prompt's variables.
         at: Id of the trajectory step that the call belongs to.
         items: Blocks of text for one more variable, as many of them as fit the model's context.
-        role: Whose model is asked: the generator's answers, attribution's says what passages bear out.
-        score: Path of a field of the output whose token log-probabilities are wanted.
-        binary: The scored field is a boolean, and the probability that it is true is wanted.
-        read: Reads the output from plain text, for models that were trained to reply with a text of their own: no JSON
-            is asked for, and nothing is repaired. It raises `BadOutput`.
-        node: Name for the ledger, the request id and the schema, where it is not the running node's.
+        role: The model to call: the generator's for answers, attribution's to check them against passages.
+        score: Path of the output's field to return token log-probabilities of.
+        binary: The scored field is a boolean, return the probability that it is true.
+        read: Reads the output from plain text, for models trained to reply in their own format: no JSON is
+            requested, and nothing is repaired. It raises `BadOutput`.
+        node: Name for the ledger, the request id and the schema; default: the running node's.
 
     Raises:
         EndpointError: The endpoint can't be used; the run can be resumed.
@@ -211,7 +211,7 @@ def output_schema(output: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def _model_of(context: Context, role: Role) -> str | None:
-    """The model that the call names for a role; None: the one that the settings name."""
+    """The model that the context names for a role; None: the one in the settings."""
     if role == "llm":
         return context.model
     if role == "generator" and context.generator_model:
@@ -222,7 +222,7 @@ def _model_of(context: Context, role: Role) -> str | None:
 
 
 async def open_endpoint(model: str | None, role: Role = "llm") -> Endpoint:
-    """The endpoint of a role. Imports of its client and the embedded server are left to a thread: they block."""
+    """The endpoint of a role. Its client is imported, and the embedded server started, in a thread: both block."""
     settings = get_settings()
     for module in ("aiohttp", "tenacity"):
         if module not in sys.modules:
@@ -271,7 +271,7 @@ def _read(raw: RawReply, parse: Callable[[str], Output], max_tokens: int) -> tup
 
 
 def _unfinished(raw: RawReply, parse: Callable[[str], Output]) -> Output | None:
-    """What a reply that the length limit cut off says as far as it goes; None where a field is missing."""
+    """The output of a reply that was cut at the length limit; None if a field is missing."""
     if raw["finish_reason"] != "length":
         return None
     try:
@@ -281,13 +281,14 @@ def _unfinished(raw: RawReply, parse: Callable[[str], Output]) -> Output | None:
 
 
 async def _repair(request: Request, raw: RawReply, problem: str) -> RawReply | None:
-    """Ask once more, saying what was wrong. None if that does not fit the model's context."""
+    """Ask once more, with the problem. None if that does not fit the model's context."""
     text = await asyncio.to_thread(load_prompt, _REPAIR)
     # Chat templates want user and assistant by turns, so an empty reply is shown as such.
     reply = raw["text"].strip()[:_QUOTED_REPLY] or "(empty)"
     messages = [*request.messages, Message("assistant", reply), *text.render({"problem": quoted(problem[:500])})]
     if request.schema and raw["finish_reason"] != "length" and request.endpoint.json_form == "json_schema":
-        messages = described(messages, request.schema.schema)  # the server does not enforce it, so the model is told
+        # The server does not enforce the schema here: put it in the prompt.
+        messages = described(messages, request.schema.schema)
     if not await request.endpoint.fits(messages, request.context.max_tokens):
         return None
     call: Call = {

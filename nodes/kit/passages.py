@@ -1,4 +1,4 @@
-"""Passages as nodes see them: ids in the state, text from the store when it is needed."""
+"""Passages in nodes: ids in the state, text from the store on demand."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PREVIEW = 120
 
 
 def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
-    """A passage as the state names it."""
+    """A passage as the state has it."""
     title, preview = plain(passage.title), shortened(passage.text)
     return PassageRef(id=passage.id, title=title, preview=preview, score=round(score, 4), found_by=found_by)
 
 
 def shortened(text: str) -> str:
-    """So much of a text as a person needs to see what it is."""
+    """The beginning of a text, for display."""
     text = plain(text)
     return text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
 
@@ -47,7 +47,7 @@ def interleave(rankings: Iterable[Sequence[PassageRef]]) -> list[PassageRef]:
 
 
 def index_ref(name: str | None) -> IndexRef:
-    """Open the index `name` and say which one it is.
+    """Open the index `name` and return its name and hash.
 
     Raises:
         InputError: No index is named.
@@ -73,7 +73,7 @@ def open_run_index(state: Any) -> Index:
         state: Of a graph or of a task; it has `index`.
 
     Raises:
-        StoreError: It is gone, or is not the one the run started on.
+        StoreError: It is gone, or has changed since the run started.
     """
     from stores.index import open_index
 
@@ -106,7 +106,7 @@ async def fetch(state: Any, ids: Iterable[str]) -> list[Passage]:
 
 
 def sentence_starts(index: str, ids: Iterable[str]) -> dict[str, int]:
-    """Where passages' sentences begin in the articles they were cut from; see `Index.starts`."""
+    """Number of each passage's first sentence in its article; see `Index.starts`."""
     from stores.index import open_index
 
     try:
@@ -116,7 +116,7 @@ def sentence_starts(index: str, ids: Iterable[str]) -> dict[str, int]:
 
 
 def find(index: str | None, ids: Iterable[str]) -> dict[str, Passage]:
-    """Passages by id, for showing them: those that can't be had any more are left out."""
+    """Passages by id, for showing them: those no longer available are left out."""
     from stores.index import open_index
 
     wanted = set(ids)

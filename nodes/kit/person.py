@@ -15,35 +15,35 @@ __all__ = ["Decision", "decide", "shown"]
 LONGEST_ANSWER = 2000
 """Characters."""
 _SHOWN = 5
-"""Passages that a person is shown at most."""
+"""Most passages shown."""
 
 
 class Decision(NamedTuple):
-    """What a person said."""
+    """A person's decision."""
 
     decision: str
-    """One of those that were offered."""
+    """One of the options."""
     answer: str
-    """An answer of the person's own; "": the one that was shown."""
+    """The person's own answer; "": the one shown."""
 
 
 def decide(
     about: Mapping[str, Any], decisions: Mapping[str, str], suggested: str, *, own_answer: bool = False
 ) -> Decision:
-    """Stop the run until a person decides. What can't be read is asked for again, and says why.
+    """Stop the run until a person decides. A malformed decision is requested again, with the problem.
 
     It is resumed with one of the decisions, or with `{"decision": ..., "answer": ...}`.
 
     Args:
-        about: What the person is shown: plain values, little.
-        decisions: What can be decided, and what it means.
-        suggested: What the method would decide.
+        about: What to show: a few plain values.
+        decisions: The options and their meaning.
+        suggested: The method's own decision.
         own_answer: Whether the person may answer instead of the model.
     """
     shown = {**about, "decisions": dict(decisions), "suggested": suggested, "own_answer": own_answer}
     problem = ""
     while True:
-        # LangGraph gives what was said so far again, in order, and stops where nothing has been said yet.
+        # On resuming, LangGraph replays earlier decisions in order, and stops at the first new one.
         said = interrupt(shown | {"problem": problem} if problem else shown)
         found = _read(said, decisions, own_answer)
         if isinstance(found, Decision):
@@ -71,11 +71,11 @@ def _read(said: Any, decisions: Mapping[str, str], own_answer: bool) -> Decision
 
 
 def shown(passages: Iterable[PassageRef], ids: Iterable[str] | None = None) -> list[str]:
-    """Passages as a person is shown them: title and beginning.
+    """Passages for display: title and beginning.
 
     Args:
         passages: The passages, best first.
-        ids: Those of them that are wanted; default: all.
+        ids: Which of them; default: all.
     """
     wanted = None if ids is None else set(ids)
     kept = [ref for ref in passages if wanted is None or ref["id"] in wanted]

@@ -1,4 +1,4 @@
-"""Where in a run the code that calls is, as LangGraph tells it: thread, graph, superstep, node."""
+"""Position of the caller in a run, from LangGraph: thread, graph, superstep, node."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ASCII_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 def node_name() -> str:
-    """Name of the running node, as its graph has it."""
+    """Name of the running node in its graph."""
     return str(get_config().get("metadata", {}).get("langgraph_node", ""))
 
 
 class Place(TypedDict):
-    """Where the running node is, as the ledger records it."""
+    """Position of the running node in the run, for the ledger."""
 
     superstep: int
     task: str
@@ -31,11 +31,11 @@ class Place(TypedDict):
 
 
 def place() -> Place:
-    """Where the running node is: its superstep, a name that tells its tasks apart, and the graphs around it."""
+    """Position of the running node: superstep, a name that is unique among its tasks, and the enclosing graphs."""
     config = get_config()
     metadata = config.get("metadata", {})
     *outer, _ = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")
-    # A graph's checkpoint is the same for all that runs in one of its supersteps, and another in the next.
+    # A graph has one checkpoint per superstep.
     checkpoints = config.get("configurable", {}).get("checkpoint_map", {})
     return Place(
         superstep=int(metadata.get("langgraph_step", 0)),
@@ -45,7 +45,7 @@ def place() -> Place:
 
 
 def thread_id() -> str:
-    """The running thread's id, in ASCII; `local` when the run is not checkpointed."""
+    """The running thread's id, in ASCII; `local` if the run is not checkpointed."""
     raw = str(get_config().get("configurable", {}).get("thread_id") or "local")
     return raw if _ASCII_ID.fullmatch(raw) else hashlib.sha256(raw.encode()).hexdigest()[:32]
 
@@ -63,7 +63,7 @@ def ledger_entry(
     seconds: float = 0.0,
     found: Sequence[str] = (),
 ) -> Call:
-    """An entry of the ledger for the running node; a model's reply adds tokens, times and how it ended."""
+    """An entry of the ledger for the running node; a model's reply adds tokens, times and finish reason."""
     return Call(
         id=id,
         kind=kind,

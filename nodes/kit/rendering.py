@@ -32,12 +32,12 @@ _DELIMITER = re.compile(
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK)\])",
     re.IGNORECASE,
 )
-"""Start of a delimiter of ours, or of a control word of the usual chat templates."""
+"""Start of one of our delimiters, or of a control word of common chat templates."""
 
 
 def plain(text: str) -> str:
     """`text` in one line, without control characters, direction marks and other invisible characters."""
-    if text.isascii() and text.isprintable():  # most texts, and there are many
+    if text.isascii() and text.isprintable():  # fast path for most texts
         return " ".join(text.split())
     return " ".join(_CONTROL.sub(" ", _INVISIBLE.sub("", text)).split())
 
@@ -49,10 +49,10 @@ def counted(number: int, noun: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` as it may stand in a prompt.
+    """`text` made safe for a prompt.
 
     Our own delimiters and the control words of chat templates lose their first character to a look-alike, so that a
-    passage can neither end its block nor start a turn of its own. Everything else stays as it is.
+    passage can neither end its block nor start a chat turn. Everything else is kept.
     """
     return _DELIMITER.sub(lambda match: "‹" if match[0] == "<" else "［", plain(text))
 
@@ -89,7 +89,7 @@ def is_label(text: str) -> bool:
 
 
 class Labels:
-    """Short labels of sentences in one prompt, both ways. Labels that name no sentence of the pool are rejected.
+    """Short labels of sentences in one prompt, both ways. Labels without a sentence in the pool are rejected.
 
     Args:
         pool: Passages in the order of their numbers, which start at 1.

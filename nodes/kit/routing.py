@@ -19,8 +19,8 @@ Target = TypeVar("Target")
 def with_context(cls: type[Settings]) -> Callable[[Callable[[Any, Settings], Target]], Callable[[Any], Target]]:
     """A decorator for routing functions that depend on the run's context.
 
-    Outside a run LangGraph has none: when a person edits a state, it asks where the edited node would lead to. Then
-    what the run was started with counts (the state's `settings`).
+    Outside a run LangGraph has none: when a person edits a state, it asks for the edited node's successors. Then
+    the run's own settings count (the state's `settings`).
 
     Args:
         cls: The method's context class.

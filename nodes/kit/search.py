@@ -1,4 +1,4 @@
-"""Searching for a node: what is found, with an entry in the ledger for every search."""
+"""Searches for a node: hits, and an entry in the ledger for every search."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = ["Found", "in_search_thread", "search", "search_call", "search_threads
 
 Result = TypeVar("Result")
 _Ranked = list[list[tuple[str, float, str]]]
-"""For every query id, score and `found_by` of its hits, best first."""
+"""Per query: id, score and `found_by` of its hits, best first."""
 _THREADS_FOR_SERVERS = 32
 
 
 @dataclass(frozen=True)
 class Found:
-    """What searches found."""
+    """Results of searches."""
 
     hits: list[list[PassageRef]]
-    """For every query, best first."""
+    """Per query, best first."""
     passages: dict[str, Passage]
     """The passages of all hits, by id."""
     calls: list[Call]
@@ -56,17 +56,17 @@ async def search(
 ) -> Found:
     """Search for several queries at once.
 
-    With passages given in the input, they are what is searched, by BM25; a passage that shares no word with the query
-    comes last, in the order given.
+    Passages given in the input are searched instead of the index, by BM25; those that share no word with the query come
+    last, in the order given.
 
     Args:
         state: The run's state: `index`, or `given`.
         runtime: The node's runtime.
         queries: Id of the trajectory step -> query.
-        mode: Search mode, where it is not the context's.
-        top_k: Hits a query, where it is not the context's.
-        step: The one step that all of them belong to; the keys only tell them apart then.
-        node: Name for the ledger, where it is not the running node's.
+        mode: Search mode; default: the context's.
+        top_k: Hits per query; default: the context's.
+        step: The one step of all queries; their keys then only tell them apart.
+        node: Name for the ledger; default: the running node's.
 
     Raises:
         DeadlineError: The node's or the run's time is over; the run can be resumed.
@@ -120,13 +120,13 @@ async def _rank_given(
 
 
 async def in_search_thread(call: Callable[[], Result]) -> Result:
-    """Do a search in one of the threads for that: what is short must not queue behind what keeps a core busy."""
+    """Run a search in the search threads, so that short ones do not queue behind long CPU-bound work."""
     return await asyncio.get_running_loop().run_in_executor(_threads(search_threads()), call)
 
 
 def search_threads() -> int:
-    """How many searches are made at the same time."""
-    # A server's work is not this machine's: there, more may be asked for at the same time than there are cores.
+    """How many searches run at the same time."""
+    # A server does the work elsewhere: more searches than cores can run.
     return _THREADS_FOR_SERVERS if get_settings().embed_url or get_settings().chroma_url else usable_cores()
 
 
@@ -138,6 +138,6 @@ def _threads(count: int) -> ThreadPoolExecutor:
 def search_call(
     key: str, method: str, node: str, started: float, seconds: float, found: list[str], *, step: str = ""
 ) -> Call:
-    """The ledger's entry for a search, with the ids of the passages that it found; by default its key is its step."""
+    """The ledger's entry for a search, with the ids of its passages; by default its key is its step."""
     id = f"{thread_id()}.{method}.search.{key}"
     return ledger_entry(id, "search", node=node, step=step or key, started=started, seconds=seconds, found=found)

@@ -40,7 +40,7 @@ class Attribution(BaseModel):
 async def accuracy_judge(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
     """Have the model score how accurate the latest answer is, from 0 to 1 (Eq. 7).
 
-    An empty answer is not asked about: it scores 0. So does one whose score can't be read, and the review says so.
+    An empty answer needs no call: it scores 0. So does one whose score can't be parsed, and the review records it.
     """
     plan_step = current_step(state)
     attempt = plan_step["attempts"][-1]
@@ -60,10 +60,10 @@ async def accuracy_judge(state: ParState, runtime: Runtime[ParContext]) -> dict[
 
 
 async def attribution_judge(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
-    """Say whether the cited passages bear the latest answer out (Eq. 8).
+    """Judge whether the cited passages support the latest answer (Eq. 8).
 
-    The model is asked, or a scorer of its own (`ParContext.attribution`). An empty answer is not asked about: it counts
-    as contradictory. A label that can't be read counts as extrapolatory, and the review says so.
+    By the model, or by a separate scorer (`ParContext.attribution`). An empty answer needs no call: it counts as
+    contradictory. A label that can't be parsed counts as extrapolatory, and the review records it.
     """
     plan_step = current_step(state)
     attempt = plan_step["attempts"][-1]
@@ -79,13 +79,13 @@ async def attribution_judge(state: ParState, runtime: Runtime[ParContext]) -> di
 async def ask_attribution(
     runtime: Runtime[ParContext], question: str, answer: str, passages: Sequence[Passage], *, at: str
 ) -> Asked[Attribution]:
-    """What the model, or the scorer that `ParContext.attribution` names, says of an answer and its passages.
+    """Attribution of an answer to its passages by the model, or by the scorer that `ParContext.attribution` names.
 
     Args:
         runtime: The node's runtime.
-        question: What was answered.
+        question: The question.
         answer: The answer.
-        passages: What it cites.
+        passages: The passages it cites.
         at: Id of the trajectory step.
     """
     scored = runtime.context.attribution == "attrscore"
@@ -104,11 +104,11 @@ async def ask_attribution(
 def read_label(text: str) -> Attribution:
     """The label that a scorer replied with: the first in its text.
 
-    The `not attributable` of scorers with two classes may be either of the others; it counts as extrapolatory, which is
-    the one in the middle.
+    The `not attributable` of scorers with two classes may be either of the others; it counts as extrapolatory, the
+    middle value.
 
     Raises:
-        BadOutput: There is none of them in it.
+        BadOutput: The text has no label.
     """
     found = _LABEL.search(text)
     if found is None:

@@ -17,7 +17,7 @@ __all__ = ["is_accepted", "reviewer"]
 
 
 def is_accepted(attempt: Attempt, context: ParContext) -> bool:
-    """Whether an answer passed the review (Eq. 11), or a person let it pass."""
+    """Whether an answer passed the review (Eq. 11), or a person accepted it."""
     decided = attempt.get("decided", "")
     return decided == "accept" if decided else (attempt["confidence"] or 0.0) >= context.threshold
 
@@ -26,7 +26,7 @@ async def reviewer(state: ParState, runtime: Runtime[ParContext]) -> dict[str, A
     """Weigh both scores by the hop count (Eq. 10) and accept or reject (Eq. 11).
 
     Of two answers the one with the higher confidence is chosen; the first, where they are equal. A person may be asked
-    (`ParContext.review`); an answer that a person accepts is the one that is chosen.
+    (`ParContext.review`); an answer that a person accepts is chosen.
     """
     context = runtime.context
     plan_step = current_step(state)
