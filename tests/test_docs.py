@@ -1,4 +1,4 @@
-"""docs/evaluation.md leaves no column and no field out."""
+"""docs/evaluation.md leaves no column and no field out; docs/development.md names files that are there."""
 
 from __future__ import annotations
 
@@ -38,3 +38,28 @@ def test_the_example_of_a_question_can_be_read(tmp_path):
     [question] = read_questions(tmp_path / "own.jsonl")
     assert question.gold_sentences[1] == ("The Silent Harbour: Ann Lee", 1)
     assert [step.answer for step in question.decomposition] == ["Ann Lee", "Paris"]
+
+
+DEVELOPMENT = (DOCS / "development.md").read_text()
+
+
+def test_adding_takes_at_most_four_files():
+    sections = re.findall(r"^## Add an? ([^\n]+)\n(.*?)(?=^## |\Z)", DEVELOPMENT, re.DOTALL | re.MULTILINE)
+    assert [name for name, _ in sections] == ["method", "role", "metric", "data set", "store"]
+    for name, text in sections:
+        assert 1 <= len(re.findall(r"^\d\. ", text, re.MULTILINE)) <= 4, name
+
+
+def test_the_development_page_names_files_that_exist():
+    named = re.findall(r"`([a-z_]+/[A-Za-z_/.]*)`", DEVELOPMENT)
+    assert len(named) > 30
+    shared = {"nodes/ROLE.py": "nodes/router.py"}
+    for name in named:
+        path = shared.get(name) or name.replace("METHOD", "prism").replace("ID", "prism").replace("ROLE", "adder")
+        assert (DOCS.parent / path).exists(), name
+
+
+def test_every_folder_of_the_project_is_a_layer_of_the_map():
+    rows = re.findall(r"^\| (?:`training/`, )?`([a-z]+)/", DEVELOPMENT, re.MULTILINE)
+    packages = {path.parent.name for path in DOCS.parent.glob("*/__init__.py")} - {"tests"}
+    assert packages <= {*rows, "training"}
