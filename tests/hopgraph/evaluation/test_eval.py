@@ -205,8 +205,8 @@ def test_an_endpoint_that_is_gone_stops_the_run_instead_of_failing_every_questio
     assert "4 questions in a row failed" in err
     assert len(server.requests) < 12
     server.script = lambda request: {"answer": "Paris"}
-    code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--json")
-    assert code == 0
+    code, out, err = hopgraph("eval", "--resume", tmp_path / "run", "--json")
+    assert code == 0, err
     assert json.loads(out)["variants"][0]["n"] == 30
 
 
