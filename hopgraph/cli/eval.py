@@ -96,15 +96,31 @@ def evaluate(
     wrong: Annotated[
         float, typer.Option(min=0, max=1, help="With --perfect: probability that an agent's reply is wrong.")
     ] = 0.0,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=NUMBER", help="Exit code 1 if a mean is worse, such as f1=0.5; may be repeated."),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Exit code 1 if EM or F1 is significantly lower than in this earlier run."),
+    ] = None,
+    max_drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NUMBER", help="With --against: a fall allowed, in points; or METRIC=NUMBER, may be repeated."
+        ),
+    ] = None,
     _: Cached = False,
     as_json: AsJson = False,
 ) -> None:
     """Put questions to methods: EM, F1, recall and costs. What was finished is never lost; --resume goes on."""
     from hopgraph.cli import evaluating
     from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.gate import read_gate
     from hopgraph.evaluation.plan import restore
 
     prices = _price(price)
+    gate = read_gate(fail_under or [], against, max_drop or [])
     if resume is not None:
         _refuse_with_resume(
             {"--method": method, "--questions": questions, "--index": index, "--limit": limit, "--seed": seed}
@@ -114,6 +130,7 @@ def evaluate(
         folder = RunFolder(resume)
         about, asked = folder.about(), folder.questions()
         variants = restore(about)
+        evaluating.check_gate(gate, variants, asked)
         again = _again(folder, judge)
         with evaluating.agents(about, asked, _index_of(about)):
             loop.run(evaluating.resume(folder, variants, asked, about, again=again))
@@ -125,6 +142,7 @@ def evaluate(
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
         about |= {"suite": suite} if suite else {}
         about |= _simulated(perfect, wrong, seed)
+        evaluating.check_gate(gate, variants, asked)
         again = _again(folder, judge)
         with evaluating.agents(about, asked, None if contexts else index):
             loop.run(evaluating.run(folder, variants, asked, about, contexts=contexts, again=again))
@@ -133,6 +151,8 @@ def evaluate(
         with evaluating.agents(about, asked, _index_of(about)):
             loop.run(evaluating.judge(folder, again=again))
     summary = _summary(folder, about, asked, variants, prices)
+    if gate is not None:
+        summary["gate"] = gate.check(summary, folder.records(), {question.id: question for question in asked})
     if as_json:
         print_json(summary)
     else:
@@ -146,6 +166,8 @@ def evaluate(
         evaluating.note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
         evaluating.note(f"  {again} tries them again and nothing else")
         raise typer.Exit(3)
+    if gate is not None and not evaluating.passed(gate, summary["gate"]):
+        raise typer.Exit(1)
 
 
 def _variants(

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.gate import Check, Gate
     from hopgraph.evaluation.plan import Variant
     from hopgraph.evaluation.runner import Job, Progress
     from hopgraph.evaluation.scoring import Record
 
-__all__ = ["agents", "judge", "note", "resume", "run"]
+__all__ = ["agents", "check_gate", "judge", "note", "passed", "resume", "run"]
 
 
 @contextmanager
@@ -96,6 +97,27 @@ async def judge(folder: RunFolder, *, again: str) -> None:
 
     with folder.locked(), stoppable(f"{again} goes on"), progress() as shown:
         await judge_answers(folder, lambda done, total: shown.tell("Judging", done, total))
+
+
+def check_gate(gate: Gate | None, variants: Sequence[Variant], questions: Sequence[Question]) -> None:
+    """Check that the quality gate's earlier run can be compared, with notes on what is not compared."""
+    if gate is not None:
+        for line in gate.check_fits([variant.name for variant in variants], questions):
+            note(line)
+
+
+def passed(gate: Gate, checks: Sequence[Check]) -> bool:
+    """Print the quality gate's outcome in one line, and return whether all checks passed."""
+    from hopgraph.evaluation.gate import failures
+    from nodes.kit.rendering import counted
+
+    failed = failures(gate, checks)
+    note(
+        f"hopgraph: quality gate failed: {failed}"
+        if failed
+        else f"quality gate: {counted(len(checks), 'check')} passed"
+    )
+    return not failed
 
 
 def _say_calls_in_flight() -> None:

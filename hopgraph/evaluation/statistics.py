@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
-__all__ = ["Comparison", "Estimate", "compare", "estimate"]
+__all__ = ["SIGNIFICANT", "Comparison", "Estimate", "compare", "estimate"]
 
+SIGNIFICANT = 0.05
+"""The p-value below which a difference is called significant."""
 RESAMPLES = 2_000
 _ALL = 12
 """Maximum number of differences for the exact test over all 4,096 exchanges; above, exchanges are random."""

@@ -15,7 +15,7 @@ from hopgraph.evaluation.registry import Metric
 from hopgraph.evaluation.scoring import Record
 from hopgraph.evaluation.statistics import Comparison, Estimate, compare, estimate
 
-__all__ = ["ALL_METRICS", "Group", "Pair", "Summary", "VariantSummary", "summarise"]
+__all__ = ["ALL_METRICS", "Group", "Pair", "Summary", "VariantSummary", "summarise", "value_of"]
 
 ALL_METRICS: Mapping[str, Metric[Any]] = ChainMap[str, Metric[Any]](TOTALS, COSTS, METRICS)
 """Every registered metric, by name: metrics, costs, totals."""
@@ -79,6 +79,8 @@ class Summary(TypedDict):
     comparisons: list[Pair]
     """Every variant with the first one."""
     run: NotRequired[dict[str, Any]]
+    gate: NotRequired[list[Any]]
+    """Checks of the quality gate (`gate.Check`)."""
 
 
 def summarise(
@@ -106,6 +108,12 @@ def summarise(
         ],
         comparisons=[_pair(present[0], other, by_variant) for other in present[1:]],
     )
+
+
+def value_of(variant: VariantSummary, metric: Metric[Any]) -> Estimate | float | None:
+    """A variant's value of a metric: an estimate, or of `TOTALS` a number; None without one."""
+    found: dict[str, Any] = {**variant, **variant["metrics"], **variant["costs"]}
+    return cast("Estimate | float | None", found.get(metric.name))
 
 
 def _leave_out_half_judged(records: dict[str, Record]) -> int:

@@ -12,19 +12,18 @@ from typing import Any, Literal
 
 from hopgraph.evaluation.registry import Metric, Table
 from hopgraph.evaluation.runs import Runs
-from hopgraph.evaluation.statistics import Estimate
-from hopgraph.evaluation.summary import ALL_METRICS, Group, Summary, VariantSummary, summarise
+from hopgraph.evaluation.statistics import SIGNIFICANT, Estimate
+from hopgraph.evaluation.summary import ALL_METRICS, Group, Summary, VariantSummary, summarise, value_of
 from hopgraph.methods import context_class
 from hopgraph.views import charts, questions
 from hopgraph.views.pages import template
-from hopgraph.views.table import columns, value_of
+from hopgraph.views.table import columns
 from inference.errors import InputError, StoreError
 
 __all__ = ["Chart", "write_report"]
 
 SWEPT = 3
 """Values of a setting that make a chart of it."""
-SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table as Printed
@@ -12,14 +12,13 @@ from rich.text import Text
 from hopgraph.evaluation.costs import COSTS
 from hopgraph.evaluation.plan import ORACLE
 from hopgraph.evaluation.registry import Metric, Table
-from hopgraph.evaluation.statistics import Estimate
-from hopgraph.evaluation.summary import ALL_METRICS, Group, Pair, Summary, VariantSummary
+from hopgraph.evaluation.statistics import SIGNIFICANT, Estimate
+from hopgraph.evaluation.summary import ALL_METRICS, Group, Pair, Summary, VariantSummary, value_of
 from hopgraph.views.console import unwrapped
 from nodes.kit.rendering import counted
 
-__all__ = ["columns", "print_summary", "value_of"]
+__all__ = ["columns", "print_summary"]
 
-_SIGNIFICANT = 0.05
 MAX_GROUPED = 3
 """Variants whose error tables are shown; those of more would be a long text, and `--json` has them."""
 
@@ -30,12 +29,6 @@ def columns(variants: Sequence[VariantSummary], table: Table) -> list[Metric[Any
         (metric for metric in ALL_METRICS.values() if table in metric.places), key=lambda metric: metric.places[table]
     )
     return [metric for metric in listed if not metric.optional or any(_shown(variant, metric) for variant in variants)]
-
-
-def value_of(variant: VariantSummary, metric: Metric[Any]) -> Estimate | float | None:
-    """A variant's value: an estimate, or of `TOTALS` a number; None without one."""
-    found: dict[str, Any] = {**variant, **variant["metrics"], **variant["costs"]}
-    return cast("Estimate | float | None", found.get(metric.name))
 
 
 def _shown(variant: VariantSummary, metric: Metric[Any]) -> bool:
@@ -105,7 +98,7 @@ def _comparison(pair: Pair) -> Printed:
     for key, found in pair["metrics"].items():
         metric = ALL_METRICS[key]
         low, high = found["low"] * metric.scale, found["high"] * metric.scale
-        sure = "significant" if found["p"] < _SIGNIFICANT else "may be chance"
+        sure = "significant" if found["p"] < SIGNIFICANT else "may be chance"
         difference = f"{found['difference'] * metric.scale:+.1f}"
         table.add_row(metric.label, difference, f"{low:+.1f} to {high:+.1f}", f"{found['p']:.4f}", sure)
     return table
