@@ -200,7 +200,7 @@ def _pair(option: str, text: str) -> tuple[Metric[Any], float]:
     if not sign:
         raise InputError(f"{option} {text}: must be METRIC=NUMBER, such as f1=0.5")
     name = name.strip().lower()
-    listed = {**METRICS, **COSTS, **TOTALS}
+    listed: dict[str, Metric[Any]] = {**METRICS, **COSTS, **TOTALS}
     known = {metric.label.lower(): metric for metric in listed.values()} | listed
     if name not in known:
         raise InputError(
