@@ -7,7 +7,8 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from nodes.chain import Hop
-from nodes.generator import Answer, is_abstention
+from nodes.generator import Answer
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.place import node_name

@@ -255,3 +255,16 @@ def test_em_and_f1_are_those_of_a_second_implementation_on_1000_real_pairs():
         assert scores[-1] == pytest.approx(max(f1 for _, f1 in expected)), row
     assert sum(score == 1 for score in scores) == 90
     assert sum(0 < score < 1 for score in scores) == 245
+
+
+@pytest.mark.parametrize(("answers", "em"), [(("Unknown",), 1.0), (("None", "unknown"), 1.0), (("Oslo",), 0.0)])
+def test_an_abstention_that_is_the_gold_answer_word_for_word_is_right(answers, em):
+    said = result(answer="", status="unanswerable", abstention="Unknown.")
+    assert score(said, Question("q", "Which film?", answers), {})["em"] == em
+
+
+def test_the_dataset_s_own_wording_of_no_answer_is_right_as_status_and_as_text():
+    question = Question("q", "Which?", ("Nothing fits",), answerable=False)
+    assert score(result(answer="", status="unanswerable"), question, {})["em"] == 1.0
+    assert score(result(answer="Nothing fits."), question, {})["em"] == 1.0
+    assert score(result(answer="Paris"), question, {})["em"] == 0.0
