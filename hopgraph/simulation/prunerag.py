@@ -32,7 +32,7 @@ def _expand(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         wanted = next((fact for fact in needed if fact.number not in values), needed[-1])
         return {"type": "entity", "entities": entities(case, wanted, values)[:number]}
     if may["query"]:
-        return {"type": "query", "queries": ([*queries, *[prompt.query[:200]] * number])[:number]}
+        return {"type": "query", "queries": ([*queries, *[prompt.query] * number])[:number]}
     return {"type": "answer", "answer": ""}
 
 
