@@ -96,6 +96,9 @@ def evaluate(
     wrong: Annotated[
         float, typer.Option(min=0, max=1, help="With --perfect: probability that an agent's reply is wrong.")
     ] = 0.0,
+    papers: Annotated[
+        bool, typer.Option("--papers", help="Print what the papers report for the dataset beside the results.")
+    ] = False,
     fail_under: Annotated[
         list[str] | None,
         typer.Option(metavar="METRIC=NUMBER", help="Exit code 1 if a mean is worse, such as f1=0.5; may be repeated."),
@@ -151,6 +154,8 @@ def evaluate(
         with evaluating.agents(about, asked, _index_of(about)):
             loop.run(evaluating.judge(folder, again=again))
     summary = _summary(folder, about, asked, variants, prices)
+    if papers:
+        summary["papers"] = evaluating.beside_papers(summary, about["dataset"])
     if gate is not None:
         summary["gate"] = gate.check(summary, folder.records(), {question.id: question for question in asked})
     if as_json:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.gate import Check, Gate
+    from hopgraph.evaluation.papers import PaperTable
     from hopgraph.evaluation.plan import Variant
     from hopgraph.evaluation.runner import Job, Progress
     from hopgraph.evaluation.scoring import Record
+    from hopgraph.evaluation.summary import Summary
 
-__all__ = ["agents", "check_gate", "judge", "note", "passed", "resume", "run"]
+__all__ = ["agents", "beside_papers", "check_gate", "judge", "note", "passed", "resume", "run"]
 
 
 @contextmanager
@@ -97,6 +99,15 @@ async def judge(folder: RunFolder, *, again: str) -> None:
 
     with folder.locked(), stoppable(f"{again} goes on"), progress() as shown:
         await judge_answers(folder, lambda done, total: shown.tell("Judging", done, total))
+
+
+def beside_papers(summary: Summary, dataset: str) -> list[PaperTable]:
+    """The papers' tables with the run's figures, with a note if there is none."""
+    from hopgraph.evaluation.papers import beside
+
+    if not (found := beside(summary, dataset)):
+        note(f"--papers: no table of the papers has one of these methods on --dataset {dataset}")
+    return found
 
 
 def check_gate(gate: Gate | None, variants: Sequence[Variant], questions: Sequence[Question]) -> None:

@@ -79,6 +79,8 @@ class Summary(TypedDict):
     comparisons: list[Pair]
     """Every variant with the first one."""
     run: NotRequired[dict[str, Any]]
+    papers: NotRequired[list[Any]]
+    """Tables of the papers, with the figures of both (`papers.PaperTable`)."""
     gate: NotRequired[list[Any]]
     """Checks of the quality gate (`gate.Check`)."""
 

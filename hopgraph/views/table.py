@@ -10,6 +10,7 @@ from rich.table import Table as Printed
 from rich.text import Text
 
 from hopgraph.evaluation.costs import COSTS
+from hopgraph.evaluation.papers import PaperTable
 from hopgraph.evaluation.plan import ORACLE
 from hopgraph.evaluation.registry import Metric, Table
 from hopgraph.evaluation.statistics import SIGNIFICANT, Estimate
@@ -55,6 +56,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             for groups, name in ((variant["types"], "type"), (variant["hops"], "hops"))
             if len(groups) > 1
         ]
+    tables += [_paper(table) for table in summary.get("papers", [])]
     simulation = str(summary.get("run", {}).get("simulation", ""))
     for table in tables:
         if simulation:
@@ -102,6 +104,23 @@ def _comparison(pair: Pair) -> Printed:
         difference = f"{found['difference'] * metric.scale:+.1f}"
         table.add_row(metric.label, difference, f"{low:+.1f} to {high:+.1f}", f"{found['p']:.4f}", sure)
     return table
+
+
+def _paper(found: PaperTable) -> Printed:
+    """A paper's table, each of its figures beside that of the run."""
+    metrics = [ALL_METRICS[name] for name in next(iter(found["rows"].values()))]
+    table = _table(f"{found['source']} ({found['setup']})", "method", [])
+    for metric in metrics:
+        table.add_column(metric.label, justify="right")
+        table.add_column("paper", justify="right", style="dim")
+    for variant, sides in found["rows"].items():
+        cells = [_plain(sides[metric.name][side], metric) for metric in metrics for side in ("here", "paper")]
+        table.add_row(*map(Text, [variant, *cells]))
+    return table
+
+
+def _plain(value: float | None, metric: Metric[Any]) -> str:
+    return "-" if value is None else f"{value * metric.scale:,.{0 if value >= 1000 else 1}f}"
 
 
 def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Printed:

@@ -1,0 +1,157 @@
+"""Reasoner: continue the reasoning, up to a search or the answer (Search-o1, Sec. 3.3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel
+
+from inference.limits import Limited, LongText
+from nodes.generator import Answer, read_answer
+from nodes.kit.model import Items, ask_model
+from nodes.kit.passages import fetch
+from nodes.kit.rendering import passage_block, plain, quoted
+from nodes.kit.state import PassageRef
+from nodes.kit.steps import logged
+from nodes.search_o1.context import SearchO1Context
+from nodes.search_o1.state import SearchO1State, Turn
+from stores.passages import Passage
+
+__all__ = ["NOTHING", "REPEATED", "all_passages", "chain", "query_key", "reasoner", "searches"]
+
+Action = Literal["search", "answer"]
+REPEATED = "This was searched for before; see above."
+NOTHING = "Nothing helpful was found."
+_ACTIONS: dict[Action, str] = {
+    "search": '- "search": the text is a query; what is found is put here',
+    "answer": '- "answer": the text is the final answer',
+}
+
+
+def query_key(query: str) -> str:
+    """What makes two queries the same: their words without case."""
+    return plain(query).casefold()
+
+
+def searches(turns: list[Turn]) -> int:
+    """Searches made so far; a repeated query makes none."""
+    return len({query_key(turn["query"]) for turn in turns if turn["query"]})
+
+
+def all_passages(turns: list[Turn]) -> list[PassageRef]:
+    """All passages found, in the order found."""
+    found: dict[str, PassageRef] = {}
+    for ref in (ref for turn in turns for ref in turn["passages"]):
+        found.setdefault(ref["id"], ref)
+    return list(found.values())
+
+
+def chain(turns: list[Turn], passages: dict[str, Passage] | None = None) -> Items:
+    """The reasoning so far as blocks, one a turn. What does not fit is left out from the second turn on.
+
+    Args:
+        turns: Turns that ended with a search.
+        passages: By id, to stand in the reasoning as they are; None: what Reason-in-Documents made of them.
+    """
+    blocks = []
+    numbers: dict[str, int] = {}
+    for place, turn in enumerate(turns, start=1):
+        lines = [f"{place}. {quoted(turn['reasoning'])}", f"Search: {quoted(turn['query'])}"]
+        if turn["information"] or passages is None:
+            lines.append(f"Information: {quoted(turn['information'])}")
+        else:
+            lines += [
+                passage_block(numbers.setdefault(ref["id"], len(numbers) + 1), passages[ref["id"]])
+                for ref in turn["passages"]
+            ] or [f"Information: {NOTHING}"]
+        blocks.append("\n".join(lines))
+    # The first turn and the latest ones say most (the released code keeps these, too).
+    order = [0, *range(len(blocks) - 1, 0, -1)] if blocks else []
+    return Items("reasoning", [blocks[i] for i in order], order)
+
+
+async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> dict[str, Any]:
+    """Take a turn: reasoning, and a query to search for or the answer.
+
+    After the last search that is allowed, and in the last turn, it can only answer. A repeated query is not searched
+    again, and the reasoning says so. A turn that can't be parsed searches for the question itself, if that was not done
+    yet, and the step records it; else the run fails. A query without text does the same, but then the run ends without
+    an answer.
+    """
+    context, turns, question = runtime.context, state["turns"], state["question"]
+    at = f"root/{len(turns) + 1}/reasoner"
+    last = len(turns) + 1 >= context.max_turns or searches(turns) >= context.max_searches
+    allowed: tuple[Action, ...] = ("answer",) if last else ("search", "answer")
+    shown: dict[str, Passage] | None = None
+    if "reason_in_documents" in context.ablate:
+        shown = {p.id: p for p in await fetch(state, [ref["id"] for ref in all_passages(turns)])}
+    asked = await ask_model(
+        runtime,
+        "search_o1/reasoner",
+        _output(allowed),
+        {"question": quoted(question), "actions": "\n".join(_ACTIONS[action] for action in allowed)},
+        at=at,
+        items=chain(turns, shown),
+        role="generator",
+    )
+    reasoning, action, text, problem = _read(asked.value, asked.problem)
+    tried = {query_key(turn["query"]) for turn in turns}
+    instead = ""
+    if problem and not last and query_key(question) not in tried:
+        action, text, instead = "search", question, "the question itself is searched for"
+    elif problem:
+        action, text, instead = "answer", "", "there is no answer"
+    if action == "search":
+        again = query_key(text) in tried
+        turn = Turn(reasoning=reasoning, query=text, passages=[], information=REPEATED if again else "")
+        row = asked.step(
+            "decompose",
+            question=reasoning,
+            answer=f"search: {text}",
+            verdict="searched for before" if again else "",
+            problem=problem,
+            instead=instead,
+        )
+        return {"turns": [*turns, turn], **logged(row, asked)}
+    answer, status = read_answer(Answer(answer=text) if asked.value else None)
+    evidence = all_passages(turns)
+    row = asked.step(
+        "answer",
+        question=question,
+        answer=answer,
+        verdict=status,
+        evidence=[ref["id"] for ref in evidence],
+        problem=problem,
+        instead=instead,
+    )
+    return {
+        "turns": [*turns, Turn(reasoning=reasoning, query="", passages=[], information="")],
+        "answer": answer,
+        "status": status,
+        "error": asked.error,
+        "evidence": evidence,
+        **logged(row, asked),
+    }
+
+
+@lru_cache(maxsize=4)
+def _output(allowed: tuple[Action, ...]) -> Any:
+    """The output model with the allowed actions."""
+
+    class Reasoning(BaseModel):
+        reasoning: Annotated[str, Limited(1200)]
+        action: Literal[allowed]  # type: ignore[valid-type]
+        text: LongText
+
+    return Reasoning
+
+
+def _read(output: Any, problem: str) -> tuple[str, Action, str, str]:
+    """Reasoning, action, text, and why they can't be used."""
+    if output is None:
+        return "", "answer", "", problem
+    text = plain(output.text)
+    bare = output.action == "search" and not text
+    return plain(output.reasoning), output.action, text, "the query has no text" if bare else ""
