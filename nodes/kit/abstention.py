@@ -84,9 +84,12 @@ _FORMS = tuple(
     )
 )
 _EXCUSE = re.compile(
-    r"(?:(?:(?:i'm|i am) )?sorry|unfortunately|apologies|i apologi[sz]e)[,.:;]? (?:but )?|(?:final )?answer: ?"
+    r"(?:(?:(?:i'm|i am) )?sorry|unfortunately|apologies|i apologi[sz]e|therefore|thus|so|hence)[,.:;]? (?:but )?|"
+    r"(?:final )?answer: ?"
 )
-_OFFERS = re.compile(r"\b(?:but|however|although|though|probably|likely|presumably)\b")
+_SENTENCES = re.compile(r"(?<=[a-z0-9)\"'][a-z0-9)\"'][.!?]) +(?=[A-Z])")
+_ABOUT_SOURCES = re.compile(rf"{_THE}(?:\w+ )?{_SOURCE}\b")
+_OFFERS = re.compile(r"\b(?:but|however|although|though|probably|likely|presumably|perhaps|maybe|possibly)\b")
 _TITLE = re.compile(r"[A-Z][\w'’]*(?:\W+(?:(?:a|an|and|as|at|by|for|from|in|is|of|on|or|the|to|with)\b|[A-Z][\w'’]*))*")
 _QUOTES = "\"'“”«»„`*‘’"
 _LONGEST_TITLE, _SHORTEST_TITLE = 12, 5
@@ -111,10 +114,23 @@ def is_abstention(text: str, *, words: bool = True) -> bool:
     if said in _NOTHING:
         return True
     said = said.rstrip(".!" + _QUOTES)
-    said = said[excuse.end() :] if (excuse := _EXCUSE.match(said)) else said
-    if said in _WORDS:
+    if _spoken(said) in _WORDS:
         return words and not quoted
-    return not _is_title(bare) and not _OFFERS.search(said) and any(form.fullmatch(said) for form in _FORMS)
+    if _is_title(bare) or _OFFERS.search(_spoken(said)):
+        return False
+    first, *others = (row.casefold().strip(_QUOTES + " .!") for row in _SENTENCES.split(bare))
+    # After "I don't know." comes the reason; after "The passages do not mention it." there may be what they do mention.
+    explained = not _ABOUT_SOURCES.match(_spoken(first))
+    return _says_none(first) and (explained or all(map(_says_none, others)))
+
+
+def _spoken(sentence: str) -> str:
+    return sentence[excuse.end() :] if (excuse := _EXCUSE.match(sentence)) else sentence
+
+
+def _says_none(sentence: str) -> bool:
+    said = _spoken(sentence)
+    return said in _WORDS or any(form.fullmatch(said) for form in _FORMS)
 
 
 def _is_title(text: str) -> bool:

@@ -96,7 +96,7 @@ async def test_a_sure_none_is_not_passed_up_prunerag_s_tree(model):
 @pytest.mark.parametrize(
     ("method", "mode"),
     [
-        ("standard_rag", "dense"), ("self_ask", "dense"), ("iter_retgen", "dense"),
+        ("standard_rag", "dense"), ("self_ask", "dense"), ("search_o1", "dense"), ("iter_retgen", "dense"),
         ("ircot", "sparse"), ("react", "sparse"), ("adaptive_rag", "sparse"),
     ],
 )  # fmt: skip

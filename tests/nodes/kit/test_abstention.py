@@ -80,6 +80,10 @@ The answer is not provided in the passages.
 The answer is not mentioned.
 Her place of birth is not mentioned in the passages.
 The director's mother is not specified in the provided context.
+I don't know. The passages are about other films.
+Not Answerable. The passages do not mention the director.
+The passages do not mention her mother. Therefore, the question cannot be answered.
+The passages do not say where Mr. Lee was born.
 Unable to determine
 Unable to answer based on the passages
 I am unable to determine the answer.
@@ -195,6 +199,9 @@ Zero
 0
 0 goals
 none of the above
+The passages do not mention her mother. They say that her father is John Lee.
+The documents do not state the year. The film was directed by Ann Lee.
+I don't know. Perhaps Oslo.
 Oslo
 Oslo, but the passages do not say when
 I don't know, but it is probably Oslo.
