@@ -57,7 +57,7 @@ def score(
     *,
     starts: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
-    """The `METRICS` of one result: those for which the question has gold. All are 0 to 1.
+    """The `METRICS` of one result: those for which the question has gold.
 
     A failed run is wrong. Where the right answer is that there is none, a run of the status `unanswerable` is right,
     and so is one whose abstention is the gold answer word for word (`Unknown`).
