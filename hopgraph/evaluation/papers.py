@@ -3,8 +3,8 @@
 `hopgraph/data/papers/METHOD.json` is a list of tables: `source` (paper, table), `setup` (its model, retriever,
 number of questions), `dataset`, `metrics` (names), `rows` (by variant a number or null for each metric, as printed).
 
-A table of a `variant`'s questions by type or hops has no `metrics`, but `by` (`types` or `hops`), `groups` (their names)
-and `rows` by field of `summary.Group`: a share or null for each group.
+A table of a `variant`'s questions by type or hops has no `metrics`, but `by` (`types` or `hops`), `groups` (their
+names) and `rows` by field of `summary.Group`: a share or null for each group.
 """
 
 from __future__ import annotations
