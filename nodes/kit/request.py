@@ -10,9 +10,10 @@ import json
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import NotRequired
 
 from langgraph.func import task
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from inference.chat import Message, Reply, Schema
 from inference.endpoint import Endpoint
