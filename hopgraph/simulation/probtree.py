@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hopgraph.simulation.answering import HOP, answer_in_passages, or_mistake, the_case
 from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
-from nodes.probtree.answering import UNKNOWN
 
 
 def _split(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
@@ -26,8 +25,7 @@ def _from_passages(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 def _from_children(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     case = the_case(prompt)
-    rows = [row for row in HOP.findall(prompt.text) if row[1] != UNKNOWN]
-    stated, known = prompt.stated(case, rows)
+    stated, known = prompt.stated(case, HOP.findall(prompt.text))
     found = case.conclude(case.values((), stated, known))
     return {"explanation": "It follows from the answers.", "answer": or_mistake(agents, prompt, found, errs)}
 

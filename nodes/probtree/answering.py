@@ -13,7 +13,7 @@ from inference.limits import Limited, LongText
 from nodes.generator import is_abstention
 from nodes.kit.model import NO_ITEMS, Asked, Items, ask_model
 from nodes.kit.passages import interleave
-from nodes.kit.rendering import passage_blocks, plain, quoted
+from nodes.kit.rendering import UNKNOWN, passage_blocks, plain, quoted
 from nodes.kit.search import search
 from nodes.kit.state import PassageRef, RunError, StepKind, merge_by_id
 from nodes.kit.steps import logged, step
@@ -22,10 +22,7 @@ from nodes.probtree.decomposer import mean
 from nodes.probtree.state import Branch, Candidate, ProbTreeState, TreeNode, Way
 from nodes.probtree.tree import NO_ANSWER, aggregated_score, evidence_of, likeliest
 
-__all__ = ["UNKNOWN", "child_aggregating", "chooser", "closed_book", "open_book"]
-
-UNKNOWN = "unknown"
-"""What is shown of a sub-question without an answer."""
+__all__ = ["child_aggregating", "chooser", "closed_book", "open_book"]
 
 
 class Explained(BaseModel):
