@@ -6,14 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 from nodes.compactrag.state import SubQuestion
-from nodes.kit.rendering import plain
+from nodes.kit.rendering import UNKNOWN, plain
 
 __all__ = ["build_dag", "fill_references", "in_wave", "literal", "references"]
 
 _REFERENCE = re.compile(r"(?<![\w&#])#(\d{1,3})\b")
 _LITERAL = "＃"
 """Replaces `#` before a number that is not a reference while references are parsed."""
-UNKNOWN = "(unknown)"
 
 
 def build_dag(

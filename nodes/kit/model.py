@@ -50,6 +50,8 @@ class Asked(Work, Generic[Output]):
     """None if the output can't be used, even after the repair."""
     logprobs: list[float] = field(default_factory=list)
     """Log-probabilities of the tokens that spell the scored field; empty if not requested or not returned."""
+    each: list[list[float]] = field(default_factory=list)
+    """The same of each item's scored field, where the path has `EACH`."""
     probability: float | None = None
     """Probability that the scored field, a boolean, is true; None if not requested or not available."""
 
@@ -114,7 +116,8 @@ async def ask_model(
         at: Id of the trajectory step that the call belongs to.
         items: Blocks of text for one more variable, as many of them as fit the model's context.
         role: The model to call: the generator's for answers, attribution's to check them against passages.
-        score: Path of the output's field to return token log-probabilities of.
+        score: Path of the output's field to return token log-probabilities of; `EACH` in it stands for every item of
+            an array.
         binary: The scored field is a boolean, return the probability that it is true.
         read: Reads the output from plain text, for models trained to reply in their own format: no JSON is
             requested, and nothing is repaired. It raises `BadOutput`.
@@ -190,6 +193,7 @@ async def _ask_and_repair(context: Context, question: _Question[Output]) -> Aske
         cut="; ".join(dict.fromkeys(cut)) if usable else "",
         value=value,
         logprobs=raw["logprobs"] if usable else [],
+        each=raw.get("each", []) if usable else [],
         probability=raw["probability"] if usable else None,
     )
 

@@ -30,11 +30,17 @@ class CitedAnswer(BaseModel):
 
 
 async def actor(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
-    """Answer the current step: from a search, or, where its action is Answer, from the steps before it."""
+    """Answer the current step: from a search, or, where its action is Answer, from the steps before it.
+
+    An Answer step with no answer before it has nothing to answer from: it searches, and the step records it.
+    """
     plan_step, at = current_step(state), step_id(state)
-    if plan_step["action"] == "Answer":
+    if plan_step["action"] != "Answer":
+        return await _search_and_answer(state, runtime, at)
+    if any(attempt["answer"] for row in state["plan"][: state["current"]] if (attempt := chosen(row))):
         return await _answer_from_trajectory(state, runtime, at)
-    return await _search_and_answer(state, runtime, at)
+    state = {**state, **with_step(state, {**plan_step, "action": "Retrieve"})}  # type: ignore[typeddict-item]
+    return await _search_and_answer(state, runtime, at, problem="there is no answer before this step to answer from")
 
 
 async def reviser(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
@@ -50,6 +56,7 @@ async def _search_and_answer(
     *,
     parent: str = "root",
     mode: Literal["sparse"] | None = None,
+    problem: str = "",
 ) -> dict[str, Any]:
     plan_step = current_step(state)
     found = await search(state, runtime, {at: plan_step["asked"]}, mode=mode)
@@ -69,10 +76,11 @@ async def _search_and_answer(
         parent=parent,
         question=plan_step["asked"],
         answer=attempt["answer"],
-        verdict="cites nothing" if attempt["uncited"] and attempt["answer"] else "",
+        verdict="cites nothing" if attempt["uncited"] else "" if attempt["answer"] else "no answer",
         evidence=attempt["cited"],
         searches=1,
-        instead="the step has no answer",
+        problem=problem,
+        instead="the step has no answer" if asked.problem else "it searches",
     )
     attempts = [*plan_step["attempts"], attempt]
     now: PlanStep = {**plan_step, "attempts": attempts, "chosen": len(attempts) - 1}
@@ -97,6 +105,7 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[ParContext],
         "answer",
         question=plan_step["asked"],
         answer=attempt["answer"],
+        verdict="" if attempt["answer"] else "no answer",
         evidence=attempt["cited"],
         instead="the step has no answer",
     )
@@ -104,11 +113,13 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[ParContext],
 
 
 def _attempt(documents: Sequence[PassageRef], answer: str, cited: Sequence[str]) -> Attempt:
+    """An answer with its evidence: what it cites, or else all that was retrieved; of no answer, none."""
+    answer = "" if is_abstention(answer) else answer
     return Attempt(
         documents=list(documents),
-        answer="" if is_abstention(answer) else answer,
-        cited=list(cited) or [ref["id"] for ref in documents],
-        uncited=not cited,
+        answer=answer,
+        cited=(list(cited) or [ref["id"] for ref in documents]) if answer else [],
+        uncited=bool(answer) and not cited,
         accuracy=None,
         attribution="",
         credibility=None,
