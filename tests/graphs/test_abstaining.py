@@ -41,13 +41,30 @@ async def test_with_abstaining_off_the_final_prompt_asks_for_a_guess(model, meth
     if method == "compactrag":
         build_index("small", [Passage(id=row["title"], **row) for row in CONTEXTS])
         await read_index(make_context("compactrag_reader", {"index": "small"}))
-    settings = {"hanrag": {"route": "complex"}, "prunerag": {"ablate": ["adaptive"]}}.get(method, {})
+    settings = {"hanrag": {"route": "single_step"}, "prunerag": {"ablate": ["adaptive"]}}.get(method, {})
     for abstain, said, unsaid in (("on", NO_ANSWER, GUESS), ("off", GUESS, NO_ANSWER)):
         server.requests.clear()
         await run(method, abstain=abstain, **settings)
         last = server.requests[-1].prompt
         assert said in last
         assert unsaid not in last
+
+
+@pytest.mark.parametrize("route", ["straightforward", "single_step", "compound", "complex"])
+async def test_hanrag_guesses_in_the_end_of_every_route_and_in_no_hop_before(model, route):
+    server = model(plausible)
+    await run("hanrag", abstain="off", route=route)
+    *before, last = [request.prompt for request in server.requests]
+    assert GUESS in last
+    assert not any(GUESS in prompt for prompt in before)
+
+
+async def test_only_the_last_node_of_a_tree_guesses(model):
+    server = model(plausible)
+    await run("prunerag", abstain="off", ablate=["adaptive"])
+    aggregations = [request.prompt for request in server.requests if request.node == "aggregator"]
+    assert len(aggregations) > 1
+    assert [GUESS in prompt for prompt in aggregations] == [False] * (len(aggregations) - 1) + [True]
 
 
 @pytest.mark.parametrize("method", ["no_retrieval", "standard_rag", "self_ask", "ircot", "iter_retgen", "prism"])
