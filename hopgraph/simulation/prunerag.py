@@ -34,7 +34,7 @@ def _expand(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     if may["none"]:
         return {"type": "none"}
     if may["query"]:
-        return {"type": "query", "queries": ([*queries, *[prompt.query[:200]] * number])[:number]}
+        return {"type": "query", "queries": ([*queries, *[prompt.query] * number])[:number]}
     return {"type": "answer", "answer": ""}
 
 

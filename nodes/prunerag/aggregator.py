@@ -15,6 +15,7 @@ from nodes.kit.steps import logged
 from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import Branch, TreeNode
 from nodes.prunerag.tree import children, passed_up
+from prompts.loader import COMMON
 
 __all__ = ["aggregator"]
 
@@ -42,24 +43,26 @@ async def aggregator(state: Branch, runtime: Runtime[PruneContext]) -> dict[str,
             "question": quoted(state["question"]),
             "query": quoted(node["query"]),
             "results": results or "(none)",
+            # An inner node may find no answer even where the run must give one (`abstain`).
+            **({} if node["id"] == "root" else COMMON),
         },
         at=f"{node['id']}/backtrace",
         items=Items("documents", passage_blocks(await fetch(state, ids))),
         role="generator",
     )
-    answer, status = read_answer(asked.value)
+    final = read_answer(asked.value, runtime.context)
     row = asked.step(
         "aggregate",
         parent=node["id"],
         question=node["query"],
-        answer=answer,
-        verdict=status,
+        answer=final["answer"],
+        verdict=final["status"],
         evidence=ids,
         instead="there is no answer",
     )
     # Inner nodes are worked on side by side: only the root, which comes last and alone, fails the run.
-    failed = {"error": asked.error} if node["id"] == "root" else {}
-    return {"tree": [{**node, "result": answer}], **failed, **logged(row, asked)}
+    ended = {"error": asked.error, "abstention": final["abstention"]} if node["id"] == "root" else {}
+    return {"tree": [{**node, "result": final["answer"]}], **ended, **logged(row, asked)}
 
 
 def _results(nodes: Sequence[TreeNode]) -> str:

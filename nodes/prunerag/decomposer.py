@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, RootModel
 
 from inference.limits import LongText, QuestionText
-from nodes.generator import is_abstention
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_blocks, plain, quoted
