@@ -113,14 +113,15 @@ def _sentences(state: State, context: Any) -> list[SentenceRef]:
     return as_refs(state["sentences"]) if getattr(context, "answer_from", "passages") == "sentences" else []
 
 
-def read_answer(output: Any, context: Context) -> FinalAnswer:
+def read_answer(output: Any, context: Context, *, final: bool = True) -> FinalAnswer:
     """The answer of an output (None: it can't be parsed), "" if there is none, and the status of the run.
 
-    Where abstaining is off, words such as `Unknown` are answers.
+    Where abstaining is off, words such as `Unknown` are answers. That is so for the `final` answer alone: a step before
+    it may find none.
     """
     if output is None:
         return FinalAnswer(answer="", status="failed", abstention="")
     answer = plain(output.answer)
-    if is_abstention(answer, words=context.abstain == "on"):
+    if is_abstention(answer, words=not final or context.abstain == "on"):
         return FinalAnswer(answer="", status="unanswerable", abstention=answer)
     return FinalAnswer(answer=answer, status="answered", abstention="")
