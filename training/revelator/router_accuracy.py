@@ -5,7 +5,7 @@ python -m training.revelator.router_accuracy --data ../shared/data --model TO   
 
 The model is the endpoint of `HOPGRAPH_LLM_URL`, or the embedded one.
 
-None of its questions is trained on. Single-step and complex ones are the dev questions of the data sets. For the other two
+None of its questions is trained on. Single-step and complex ones are dev questions of the data sets. For the other two
 kinds the paper's test sets are not in the data folder: straightforward and compound ones are examples held out of the
 training data (CommonsenseQA; questions merged by rule, and joined ones), which `divided` keeps apart by the question or
 the entity.
