@@ -52,6 +52,8 @@ class Result(TypedDict):
     answer: str
     """"" when there is none."""
     status: Status
+    abstention: NotRequired[str]
+    """The model's words where it abstained; absent otherwise."""
     evidence: list[str]
     """Ids of the passages that the method kept for the answer, best first."""
     retrieved: list[str]
@@ -106,6 +108,8 @@ def result_of(
         thread=thread,
         prompts={call["prompt"]: call["prompt_hash"] for call in ledger if call["prompt"]},
     )
+    if result["status"] == "unanswerable" and (words := state.get("abstention")):
+        result["abstention"] = words
     if notes := _notes(state, result, [call for call in ledger if call["kind"] == "search"]):
         result["notes"] = notes
     if "tree" in state:

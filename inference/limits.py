@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["UNKNOWN", "Limited", "LongText", "QuestionText", "close_json", "shorten"]
+__all__ = ["QUESTION_LENGTH", "UNKNOWN", "Limited", "LongText", "QuestionText", "close_json", "shorten"]
 
 UNKNOWN = "unknown"
 """A missing answer, wherever steps are written: in prompts, for encoders, in training data."""
@@ -44,7 +44,9 @@ class Limited:
 
 LongText = Annotated[str, Limited(1600)]
 """An answer: a phrase as a rule, a few sentences at most."""
-QuestionText = Annotated[str, Limited(600)]
+QUESTION_LENGTH = 600
+"""Characters of a sub-question at most; half of MultiHop-RAG's questions have more than 290."""
+QuestionText = Annotated[str, Limited(QUESTION_LENGTH)]
 """A sub-question, a follow-up question, a step of a plan."""
 
 

@@ -1,6 +1,6 @@
 """Metrics of one result, each a registered function; tables, reports, exports and docs list them.
 
-All are shares, 0 to 1. A function's first paragraph is its explanation in docs/evaluation.md.
+All but counts are shares, 0 to 1. A function's first paragraph is its explanation in docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = [
     "normalise_title",
     "overlap",
     "partial_match",
+    "passages_kept",
     "token_f1",
 ]
 
@@ -146,7 +147,13 @@ def _stands_in(answer: str, text: str) -> bool:
     return bool(wanted) and f" {wanted} " in f" {normalise(text)} "
 
 
-@METRICS.register("partial_match", of=attrgetter("answer"), source="PRISM, App. A.1 (PMA)")
+@METRICS.register(
+    "partial_match",
+    of=attrgetter("answer"),
+    label="PMA",
+    source="PRISM, App. A.1, Table 6 (PMA)",
+    places={"answers": 4},
+)
 def partial_match(prediction: str, answers: Sequence[str]) -> float:
     """Answers that contain a right one or are contained in one.
 
@@ -223,6 +230,22 @@ _overlap(
     places={"passages": 8},
     **_kept,
 )
+
+
+@METRICS.register(
+    "passages_kept",
+    of=attrgetter("evidence"),
+    label="kept",
+    unit="passages",
+    better="lower",
+    source="PRISM, Sec. 3.2, Table 5",
+    places={"passages": 9},
+)
+def passages_kept(found: Set[str], gold: Set[str]) -> float:
+    """Passages that the answer rests on, parts of one article counted once."""
+    return float(len(found))
+
+
 _overlap(
     "retrieved_recall",
     "recall",

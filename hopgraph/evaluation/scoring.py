@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from hopgraph.evaluation.costs import COSTS
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import counts_as, gold_of
-from hopgraph.evaluation.metrics import METRICS, Fact, Outcome, normalise_title
+from hopgraph.evaluation.metrics import METRICS, Fact, Outcome, exact_match, normalise_title
 from hopgraph.results import Result
 from nodes.kit.state import SentenceRef
 from stores.passages import Passage
@@ -57,9 +57,10 @@ def score(
     *,
     starts: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
-    """The `METRICS` of one result: those for which the question has gold. All are 0 to 1.
+    """The `METRICS` of one result: those for which the question has gold.
 
-    A failed run is wrong. Where the right answer is that there is none, a run of the status `unanswerable` is right.
+    A failed run is wrong. Where the right answer is that there is none, a run of the status `unanswerable` is right,
+    and so is one whose abstention is the gold answer word for word (`Unknown`).
 
     Args:
         result: The result.
@@ -71,7 +72,7 @@ def score(
 
 
 def _outcome(result: Result, question: Question, passages: Mapping[str, Passage], starts: Mapping[str, int]) -> Outcome:
-    prediction = result["answer"] if result["status"] == "answered" else ""
+    prediction = result["answer"] if result["status"] == "answered" else _true_word(result, question)
     answer: tuple[str, Sequence[str]] | None = (prediction, question.answers)
     if not question.answerable and result["status"] == "unanswerable":
         answer = (_NO_ANSWER, [_NO_ANSWER])
@@ -83,6 +84,12 @@ def _outcome(result: Result, question: Question, passages: Mapping[str, Passage]
         return Outcome(answer, entities)
     evidence, retrieved = ({counts_as(key, question, passages) for key in result[k]} for k in ("evidence", "retrieved"))
     return Outcome(answer, entities, (evidence, gold), (retrieved, gold), _facts(result, question, passages, starts))
+
+
+def _true_word(result: Result, question: Question) -> str:
+    """An abstention in the very words of the gold answer, such as "Unknown" or "None", is that answer; else ""."""
+    words = result.get("abstention", "") if result["status"] == "unanswerable" else ""
+    return words if exact_match(words, question.answers) else ""
 
 
 def _facts(

@@ -39,9 +39,9 @@ def _next_question(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     values = _chain(prompt, case)
     wanted = next_unknown(case, values)
     if wanted is None or errs:
-        return {"question": case.question[:200]}
+        return {"question": case.question}
     attempts = times_asked(case, wanted, HOP.findall(prompt.text))
-    return {"question": case.ask(wanted, values, attempts)[:200]}
+    return {"question": case.ask(wanted, values, attempts)}
 
 
 def _relevant(agents: Agents, prompt: Prompt, errs: bool) -> Reply:

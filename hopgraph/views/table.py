@@ -20,6 +20,8 @@ from nodes.kit.rendering import counted
 
 __all__ = ["columns", "print_summary"]
 
+_SHARES = {"share_of_incomplete": "of gold not kept", "share_of_wrong": "of wrong"}
+"""Columns and rows of a group's shares of the variant's errors."""
 MAX_GROUPED = 3
 """Variants whose error tables are shown; those of more would be a long text, and `--json` has them."""
 
@@ -108,6 +110,8 @@ def _comparison(pair: Pair) -> Printed:
 
 def _paper(found: PaperTable) -> Printed:
     """A paper's table, each of its figures beside that of the run."""
+    if "groups_of" in found:
+        return _paper_groups(found)
     metrics = [ALL_METRICS[name] for name in next(iter(found["rows"].values()))]
     table = _table(f"{found['source']} ({found['setup']})", "method", [])
     for metric in metrics:
@@ -119,15 +123,28 @@ def _paper(found: PaperTable) -> Printed:
     return table
 
 
+def _paper_groups(found: PaperTable) -> Printed:
+    """The same for shares of groups of questions."""
+    table = _table(f"{found['source']} ({found['setup']})", found["groups_of"], [])
+    for group in next(iter(found["rows"].values())):
+        table.add_column(group, justify="right")
+        table.add_column("paper", justify="right", style="dim")
+    for key, sides in found["rows"].items():
+        cells = [_percent(value) for side in sides.values() for value in (side["here"], side["paper"])]
+        table.add_row(*map(Text, [_SHARES[key], *cells]))
+    return table
+
+
 def _plain(value: float | None, metric: Metric[Any]) -> str:
     return "-" if value is None else f"{value * metric.scale:,.{0 if value >= 1000 else 1}f}"
 
 
 def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Printed:
-    columns = ["n", "failed", "EM", "F1", "recall", "wrong, gold found", "right, gold missing"]
+    columns = ["n", "failed", "EM", "F1", "recall", *_SHARES.values(), "wrong, gold found", "right, gold missing"]
     table = _table(f"{variant} by {name}", name, columns)
     for key, group in groups.items():
-        shares = [_percent(value) for value in (group["em"], group["f1"], group["recall"])]
+        keys = ("em", "f1", "recall", *_SHARES)
+        shares = [_percent(group[key]) for key in keys]  # type: ignore[literal-required]
         errors = [group["wrong_despite_full_recall"], group["right_despite_missing_gold"]]
         table.add_row(Text(key), str(group["n"]), str(group["failed"]), *shares, *map(str, errors))
     return table

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
@@ -23,6 +24,7 @@ from inference.ledger import Call
 from inference.limits import close_json
 from inference.settings import Role, get_settings
 from inference.structured import BadOutput, parse_output
+from nodes.kit.abstention import GUESS
 from nodes.kit.context import Context
 from nodes.kit.deadlines import within_deadlines
 from nodes.kit.events import RepliedEvent, tell
@@ -150,7 +152,9 @@ async def _ask_and_repair(context: Context, question: _Question[Output]) -> Aske
     """As `ask_model`, without deadlines."""
     text = await asyncio.to_thread(load_prompt, question.prompt, context.prompt_override(question.prompt))
     endpoint = await open_endpoint(_model_of(context, question.role), question.role)
-    messages, truncated = await _fit(endpoint, text, question.values, question.items, context.max_tokens)
+    guess = {"no_answer": GUESS} if context.abstain == "off" else {}
+    values = {**guess, **question.values}
+    messages, truncated = await _fit(endpoint, text, values, question.items, context.max_tokens)
     call = ledger_entry(
         f"{thread_id()}.{context.method}.{question.node}.{hashlib.sha256(question.at.encode()).hexdigest()[:8]}",
         "model",
@@ -161,7 +165,7 @@ async def _ask_and_repair(context: Context, question: _Question[Output]) -> Aske
         model=await endpoint.model_name(),
     )
     read, output, score = question.read, question.output, question.score
-    schema = None if read else Schema(f"{context.method}__{question.node}", output_schema(output))
+    schema = None if read else Schema(f"{context.method}__{question.node}", _schema(output, values))
     cut: list[str] = []
     parse = read or (lambda text: parse_output(text, output, cut))
     shown = ShownAnswer(question.node) if question.role == "generator" and schema is not None else None
@@ -211,6 +215,18 @@ def output_schema(output: type[BaseModel]) -> Mapping[str, Any]:
         return kept | {"additionalProperties": False} if kept.get("type") == "object" else kept
 
     schema: Mapping[str, Any] = clean(output.model_json_schema())
+    return schema
+
+
+def _schema(output: type[BaseModel], values: Mapping[str, str]) -> Mapping[str, Any]:
+    """The JSON schema of an output; where abstaining is off, a text `answer` is not empty."""
+    schema = output_schema(output)
+    if values.get("no_answer") != GUESS:
+        return schema
+    schema = deepcopy(dict(schema))
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if (answer := part.get("properties", {}).get("answer", {})).get("type") == "string":
+            answer["minLength"] = 1
     return schema
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,9 +9,10 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import LongText
-from nodes.generator import is_abstention
+from nodes.kit.abstention import is_abstention
+from nodes.kit.citations import read_citations
 from nodes.kit.model import Items, ask_model
-from nodes.kit.rendering import passage_blocks, plain, quoted
+from nodes.kit.rendering import passage_blocks, quoted
 from nodes.kit.search import search
 from nodes.kit.state import PassageRef
 from nodes.kit.steps import logged
@@ -20,9 +20,7 @@ from nodes.parrag.context import ParContext
 from nodes.parrag.plan import chosen, current_step, step_id, trajectory, with_step
 from nodes.parrag.state import Attempt, ParState, PlanStep
 
-__all__ = ["actor", "read_citations", "reviser"]
-
-_CITATION = re.compile(r"\s*[\[［]\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*[\]］]")
+__all__ = ["actor", "reviser"]
 
 
 class CitedAnswer(BaseModel):
@@ -112,18 +110,6 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[ParContext],
         instead="the step has no answer",
     )
     return {**with_step(state, {**plan_step, "attempts": [attempt], "chosen": 0}), **logged(row, asked)}
-
-
-def read_citations(text: str, documents: Sequence[PassageRef]) -> tuple[str, list[str]]:
-    """An answer without its citations, and the passages they name, in order; numbers that name none are dropped.
-
-    Args:
-        text: With citations such as `[2]` or `[1, 3]`.
-        documents: What the numbers count, from 1.
-    """
-    numbers = [int(number) for match in _CITATION.finditer(text) for number in re.findall(r"\d+", match[1])]
-    cited = [documents[number - 1]["id"] for number in dict.fromkeys(numbers) if 1 <= number <= len(documents)]
-    return plain(_CITATION.sub("", text)), cited
 
 
 def _attempt(documents: Sequence[PassageRef], answer: str, cited: Sequence[str]) -> Attempt:

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import Limited, LongText
-from nodes.generator import is_abstention
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import NO_ITEMS, Asked, Items, ask_model
 from nodes.kit.passages import interleave
 from nodes.kit.rendering import UNKNOWN, passage_blocks, plain, quoted
@@ -21,6 +21,7 @@ from nodes.probtree.context import ProbTreeContext
 from nodes.probtree.decomposer import mean
 from nodes.probtree.state import Branch, Candidate, ProbTreeState, TreeNode, Way
 from nodes.probtree.tree import NO_ANSWER, aggregated_score, evidence_of, likeliest
+from prompts.loader import COMMON
 
 __all__ = ["child_aggregating", "chooser", "closed_book", "open_book"]
 
@@ -69,18 +70,20 @@ async def _answer(
     kind: StepKind = "answer",
 ) -> dict[str, Any]:
     node = state["node"]
+    final = node["id"] == "root"
     asked: Asked[Explained] = await ask_model(
         runtime,
         f"probtree/{way}",
         Explained,
-        {"question": quoted(node["question"]), **(values or {})},
+        # A sub-question may have no answer even where the run must give one (`abstain`).
+        {"question": quoted(node["question"]), **(values or {}), **({} if final else COMMON)},
         at=f"{node['id']}/{way}",
         items=items,
         score=("explanation",),
         role="generator",
     )
     answer = plain(asked.value.answer) if asked.value else ""
-    answer = "" if is_abstention(answer) else answer
+    answer = "" if is_abstention(answer, words=not final or runtime.context.abstain == "on") else answer
     score = NO_ANSWER
     if answer:
         score = mean(asked.logprobs)

@@ -15,6 +15,7 @@ class SearchO1Context(Context):
     """Search-o1: searches within a chain of reasoning."""
 
     method = "search_o1"
+    paper_retriever = "dense"  # as PruneRAG measures it; its own paper asks a web search
     paper: ClassVar[dict[str, Any]] = {"top_k": 10}
 
     max_searches: int = Field(

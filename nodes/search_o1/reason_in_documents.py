@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import LongText
-from nodes.generator import is_abstention
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.place import node_name

@@ -115,21 +115,20 @@ async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> d
             instead=instead,
         )
         return {"turns": [*turns, turn], **logged(row, asked)}
-    answer, status = read_answer(Answer(answer=text) if asked.value else None)
+    final = read_answer(Answer(answer=text) if asked.value else None, context)
     evidence = all_passages(turns)
     row = asked.step(
         "answer",
         question=question,
-        answer=answer,
-        verdict=status,
+        answer=final["answer"],
+        verdict=final["status"],
         evidence=[ref["id"] for ref in evidence],
         problem=problem,
         instead=instead,
     )
     return {
         "turns": [*turns, Turn(reasoning=reasoning, query="", passages=[], information="")],
-        "answer": answer,
-        "status": status,
+        **final,
         "error": asked.error,
         "evidence": evidence,
         **logged(row, asked),

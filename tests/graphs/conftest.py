@@ -69,7 +69,7 @@ def cut_at_every_call(model, monkeypatch):
 
 def _down(server: Any, replies: Script, at: int) -> Script:
     def script(request: Request) -> Any:
-        return Raw(503, "{}") if len(server.requests) > at else replies(request)
+        return Raw(503, "{}") if any(late is request for late in server.requests[at:]) else replies(request)
 
     return script
 

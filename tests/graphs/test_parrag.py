@@ -11,7 +11,7 @@ from hopgraph.run import make_context
 from inference.errors import InputError
 from inference.ledger import cost_of
 from inference.settings import get_settings
-from nodes.parrag.actor import read_citations
+from nodes.kit.citations import read_citations
 from nodes.parrag.judges import read_label
 from tests.scripted import Request
 
