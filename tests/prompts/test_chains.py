@@ -14,7 +14,7 @@ CHAINS = ("hanrag/refiner", "hanrag/ending", "self_ask/asker", "hanrag/aggregato
 
 
 def instructions(name: str) -> str:
-    variables = {variable: "?" for variable in load_prompt(name).variables}
+    variables = dict.fromkeys(load_prompt(name).variables, "?")
     return load_prompt(name).render(variables)[0].content
 
 
