@@ -283,3 +283,30 @@ def test_every_node_that_asks_a_model_has_a_perfect_agent():
     # Nodes that ask under the name of another: `decomposer_again` is the decomposer, `setwise` the selector.
     unknown = {name for name in asking if name.partition("/")[2] not in roles(name.partition("/")[0])}
     assert unknown <= {"prunerag/decomposer_again", "prism/setwise"}
+
+
+SAME = {
+    "id": "same",
+    "question": "Do Northern Lights and Red Harbour have the same director?",
+    "answers": ["no"],
+    "type": "comparison",
+    "gold_titles": ["Northern Lights", "Red Harbour"],
+    "decomposition": [
+        {"question": "Northern Lights >> director", "answer": "John Hanson"},
+        {"question": "Red Harbour >> director", "answer": "Vera Kim"},
+    ],
+}
+BOTH = SAME | {
+    "id": "both",
+    "question": "Who directed Northern Lights, and who directed Red Harbour?",
+    "answers": ["John Hanson; Vera Kim"],
+    "type": "compound",
+}
+
+
+def test_hanrag_takes_comparisons_for_complex_and_several_answers_for_compound(simulate):
+    rows = [{**row, "contexts": FILMS} for row in (SAME, BOTH)]
+    _, found, _ = simulate(rows, "-m", "hanrag", "--contexts")
+    routes = {key: line["trajectory"][0]["answer"] for (_, key), line in found.items()}
+    assert routes == {"same": "complex", "both": "compound"}
+    assert {key: line["answer"] for (_, key), line in found.items()} == {"same": "no", "both": "John Hanson; Vera Kim"}
