@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from typing import get_args
 
 import pytest
 
@@ -16,7 +17,7 @@ from hopgraph.methods import METHODS
 from hopgraph.simulation.agents import roles
 from hopgraph.simulation.gold import cases_of
 from hopgraph.simulation.playing import playing
-from inference.settings import get_settings
+from inference.settings import Role, get_settings
 from tests.hopgraph.evaluation.conftest import comparable, results
 
 FILMS = [
@@ -268,6 +269,17 @@ def test_playing_leaves_the_environment_alone(home, monkeypatch):
         assert dict(os.environ) == before
         assert get_settings().server("generator").url == endpoint.url
     assert get_settings().server("generator").url == "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_playing_asks_no_server_of_the_environment(home, monkeypatch, role):
+    for name in ("URL", "MODEL"):
+        monkeypatch.setenv(f"HOPGRAPH_{role.upper()}_{name}", "http://127.0.0.1:9/v1")
+    get_settings.cache_clear()
+    question = Question("q", BRIDGE["question"], ("Fargo",), decomposition=(SubQuestion("Who?", "Fargo"),))
+    with playing(Simulation(), [question], None) as endpoint:
+        server = get_settings().server(role)
+        assert (server.url, server.model) == (endpoint.url, None)
 
 
 def test_every_node_that_asks_a_model_has_a_perfect_agent():
