@@ -29,7 +29,8 @@ def _reason(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 def _read(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     """What the passages say about the query."""
-    return {"information": or_mistake(agents, prompt, answer_in_passages(prompt), errs)}
+    information = or_mistake(agents, prompt, answer_in_passages(prompt), errs)
+    return {"analysis": "The passages were read for the query.", "information": information}
 
 
 ROLES: dict[str, Role] = {

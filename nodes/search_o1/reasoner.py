@@ -49,26 +49,33 @@ def all_passages(turns: list[Turn]) -> list[PassageRef]:
 
 
 def chain(turns: list[Turn], passages: dict[str, Passage] | None = None) -> Items:
-    """The reasoning so far as blocks, one a turn. What does not fit is left out from the second turn on.
+    """The reasoning so far, one block per turn.
+
+    Where it does not fit, passages are left out first, those of the oldest search before others; then turns, from the
+    second on.
 
     Args:
         turns: Turns that ended with a search.
-        passages: By id, to stand in the reasoning as they are; None: what Reason-in-Documents made of them.
+        passages: By id, to insert the passages found as they are, each once; None: the refined information only.
     """
-    blocks = []
-    numbers: dict[str, int] = {}
+    blocks: list[str] = []
+    said: list[int] = []  # where each turn's text is in `blocks`
+    inserted: dict[str, int] = {}  # where each passage is
     for place, turn in enumerate(turns, start=1):
-        lines = [f"{place}. {quoted(turn['reasoning'])}", f"Search: {quoted(turn['query'])}"]
-        if turn["information"] or passages is None:
-            lines.append(f"Information: {quoted(turn['information'])}")
-        else:
-            lines += [
-                passage_block(numbers.setdefault(ref["id"], len(numbers) + 1), passages[ref["id"]])
-                for ref in turn["passages"]
-            ] or [f"Information: {NOTHING}"]
-        blocks.append("\n".join(lines))
+        new = [ref["id"] for ref in turn["passages"] if passages and ref["id"] not in inserted]
+        numbers = {key: number for number, key in enumerate([*inserted, *new], start=1)}
+        found = ", ".join(str(numbers[ref["id"]]) for ref in turn["passages"] if passages)
+        information = quoted(turn["information"]) or (f"passages {found}" if found else NOTHING)
+        said.append(len(blocks))
+        blocks.append(
+            f"{place}. {quoted(turn['reasoning'])}\nSearch: {quoted(turn['query'])}\nInformation: {information}"
+        )
+        for key in new:
+            inserted[key] = len(blocks)
+            blocks.append(passage_block(numbers[key], (passages or {})[key]))
     # The first turn and the latest ones say most (the released code keeps these, too).
-    order = [0, *range(len(blocks) - 1, 0, -1)] if blocks else []
+    latest_first = dict.fromkeys(ref["id"] for turn in reversed(turns) for ref in turn["passages"])
+    order = [*said[:1], *reversed(said[1:]), *(inserted[key] for key in latest_first if key in inserted)]
     return Items("reasoning", [blocks[i] for i in order], order)
 
 
