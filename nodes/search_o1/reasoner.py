@@ -12,7 +12,7 @@ from inference.limits import Limited, LongText
 from nodes.generator import Answer, read_answer
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
-from nodes.kit.rendering import passage_block, plain, quoted
+from nodes.kit.rendering import counted, passage_block, plain, quoted
 from nodes.kit.state import PassageRef
 from nodes.kit.steps import logged
 from nodes.search_o1.context import SearchO1Context
@@ -25,7 +25,7 @@ Action = Literal["search", "answer"]
 REPEATED = "This was searched for before; see above."
 NOTHING = "Nothing helpful was found."
 _ACTIONS: dict[Action, str] = {
-    "search": '- "search": the text is a query; what is found is put here',
+    "search": '- "search": the text is a query; its result is inserted here (at most {left} left)',
     "answer": '- "answer": the text is the final answer',
 }
 
@@ -89,8 +89,10 @@ async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> d
     """
     context, turns, question = runtime.context, state["turns"], state["question"]
     at = f"root/{len(turns) + 1}/reasoner"
-    last = len(turns) + 1 >= context.max_turns or searches(turns) >= context.max_searches
+    left = min(context.max_searches - searches(turns), context.max_turns - len(turns) - 1)
+    last = left <= 0
     allowed: tuple[Action, ...] = ("answer",) if last else ("search", "answer")
+    actions = [_ACTIONS[action].format(left=counted(left, "search")) for action in allowed]
     shown: dict[str, Passage] | None = None
     if "reason_in_documents" in context.ablate:
         shown = {p.id: p for p in await fetch(state, [ref["id"] for ref in all_passages(turns)])}
@@ -98,7 +100,7 @@ async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> d
         runtime,
         "search_o1/reasoner",
         _output(allowed),
-        {"question": quoted(question), "actions": "\n".join(_ACTIONS[action] for action in allowed)},
+        {"question": quoted(question), "actions": "\n".join(actions)},
         at=at,
         items=chain(turns, shown),
         role="generator",

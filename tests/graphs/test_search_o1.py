@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hopgraph import load
@@ -156,6 +158,18 @@ async def test_after_the_last_search_it_can_only_answer(model):
     server = model(by_node(reasoner=turn("answer", "Rome")))
     assert (await run(max_searches=0))["answer"] == "Rome"
     assert actions(server.requests[0]) == ["answer"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [({}, ["10 searches", "9 searches", "8 searches"]), ({"max_turns": 3}, ["2 searches", "1 search", ""])],
+)
+async def test_it_is_told_how_many_searches_are_left(model, limits, left):
+    server = model(script())
+    await run(**limits)
+    asked = [user(request).rpartition("Actions:")[2] for request in server.requests if request.node == "reasoner"]
+    said = [re.search(r"\(at most (.*) left\)", text) for text in asked]
+    assert [found[1] if found else "" for found in said] == left
 
 
 async def test_in_the_last_turn_it_can_only_answer(model):
