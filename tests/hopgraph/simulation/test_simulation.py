@@ -153,7 +153,8 @@ def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd, model):
     assert [variant["variant"] for variant in summary["variants"]] == list(METHODS)
     assert found["compactrag", "bridge"]["answer"] == "Fargo"
     assert found["compactrag", "comparison"]["answer"] == "Red Harbour"
-    following = {"compactrag", "hanrag", "parrag", "self_ask", "ircot", "react", "prunerag"}  # each with what is known
+    # Each searches with what is known.
+    following = {"compactrag", "hanrag", "parrag", "self_ask", "ircot", "react", "search_o1", "prunerag"}
     assert {
         key: line["metrics"]["em"] for key, line in found.items() if key[0] in following and not line["metrics"]["em"]
     } == {}
