@@ -13,7 +13,8 @@ from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.gold import gold_passages
 from hopgraph.evaluation.simulated import Simulation
 from hopgraph.methods import METHODS
-from hopgraph.simulation.agents import roles
+from hopgraph.simulation.agents import PerfectAgents, roles
+from hopgraph.simulation.endpoint import Request
 from hopgraph.simulation.gold import cases_of
 from hopgraph.simulation.playing import playing
 from inference.settings import get_settings
@@ -130,6 +131,16 @@ def test_what_is_not_shown_is_not_answered(simulate):
     rows = [{**row, "contexts": without} for row in (BRIDGE, COMPARISON)]
     _, found, _ = simulate(rows, "-m", ",".join(ANSWERING), "--contexts")
     assert {key: line["status"] for key, line in found.items()} == dict.fromkeys(found, "unanswerable")
+
+
+@pytest.mark.parametrize(("reasoning", "information"), [(["John Hanson"], "Fargo"), ([], "Not Answerable")])
+def test_reason_in_documents_knows_what_the_reasoning_says(reasoning, information):
+    found = "".join(f"1. Hm.\nSearch: Northern Lights director\nInformation: {name}\n" for name in reasoning)
+    shown = f'<passage number="1" title="John Hanson">\n{FILMS[1]["text"]}\n</passage>'
+    text = f"{shown}\n\nReasoning so far:\n{found}2. Hm.\n\n<query>{BRIDGE['question']}</query>"
+    body = {"messages": [{"role": "user", "content": text}]}
+    reply = PerfectAgents([gold(BRIDGE)])(Request("thread.search_o1.reason_in_documents.0", body))
+    assert json.loads(reply.text)["information"] == information
 
 
 def test_the_model_alone_knows_nothing(simulate):
