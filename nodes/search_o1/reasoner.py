@@ -65,11 +65,9 @@ def chain(turns: list[Turn], passages: dict[str, Passage] | None = None) -> Item
         new = [ref["id"] for ref in turn["passages"] if passages and ref["id"] not in inserted]
         numbers = {key: number for number, key in enumerate([*inserted, *new], start=1)}
         found = ", ".join(str(numbers[ref["id"]]) for ref in turn["passages"] if passages)
-        information = quoted(turn["information"]) or (f"passages {found}" if found else NOTHING)
+        result = f"Found: passages {found}" if found else f"Information: {quoted(turn['information']) or NOTHING}"
         said.append(len(blocks))
-        blocks.append(
-            f"{place}. {quoted(turn['reasoning'])}\nSearch: {quoted(turn['query'])}\nInformation: {information}"
-        )
+        blocks.append(f"{place}. {quoted(turn['reasoning'])}\nSearch: {quoted(turn['query'])}\n{result}")
         for key in new:
             inserted[key] = len(blocks)
             blocks.append(passage_block(numbers[key], (passages or {})[key]))

@@ -109,7 +109,7 @@ async def test_without_it_the_passages_stand_in_the_reasoning(model):
     state = await run(ablate=["reason_in_documents"])
     assert server.nodes() == ["reasoner"] * 3
     last = user(server.requests[-1])
-    assert 'Search: Who directed Alpha?\nInformation: passages 1\n<passage number="1" title="Alpha">' in last
+    assert 'Search: Who directed Alpha?\nFound: passages 1\n<passage number="1" title="Alpha">' in last
     assert '<passage number="2" title="Ann Lee">' in last
     assert [ref["title"] for ref in state["evidence"]] == ["Alpha", "Ann Lee"]
 
@@ -120,7 +120,7 @@ async def test_without_it_a_passage_found_twice_is_shown_once(model):
     await run(both, ablate=["reason_in_documents"])
     last = user(server.requests[-1])
     assert last.count("<passage") == 1
-    assert "Search: Where was Ann Lee born?\nInformation: passages 1" in last
+    assert "Search: Where was Ann Lee born?\nFound: passages 1" in last
 
 
 @pytest.mark.parametrize(("context", "older"), [(850, 1), (1000, 2), (1400, 3)])

@@ -133,6 +133,13 @@ def test_what_is_not_shown_is_not_answered(simulate):
     assert {key: line["status"] for key, line in found.items()} == dict.fromkeys(found, "unanswerable")
 
 
+def test_numbers_of_passages_are_no_information(simulate):
+    rows = [{**BRIDGE, "contexts": [row for row in FILMS if row["title"] != "John Hanson"]}]
+    _, found, _ = simulate(rows, "-m", "search_o1", "--contexts", "--set", 'ablate=["reason_in_documents"]')
+    [line] = found.values()
+    assert (line["status"], line["cost"]["searches"]) == ("unanswerable", 4), "one fact is known, one asked for thrice"
+
+
 @pytest.mark.parametrize(("reasoning", "information"), [(["John Hanson"], "Fargo"), ([], "Not Answerable")])
 def test_reason_in_documents_knows_what_the_reasoning_says(reasoning, information):
     found = "".join(f"1. Hm.\nSearch: Northern Lights director\nInformation: {name}\n" for name in reasoning)
