@@ -14,7 +14,8 @@ from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.gold import gold_passages
 from hopgraph.evaluation.simulated import Simulation
 from hopgraph.methods import METHODS
-from hopgraph.simulation.agents import roles
+from hopgraph.simulation.agents import PerfectAgents, roles
+from hopgraph.simulation.endpoint import Request
 from hopgraph.simulation.gold import cases_of
 from hopgraph.simulation.playing import playing
 from inference.settings import Role, get_settings
@@ -133,6 +134,23 @@ def test_what_is_not_shown_is_not_answered(simulate):
     assert {key: line["status"] for key, line in found.items()} == dict.fromkeys(found, "unanswerable")
 
 
+def test_numbers_of_passages_are_no_information(simulate):
+    rows = [{**BRIDGE, "contexts": [row for row in FILMS if row["title"] != "John Hanson"]}]
+    _, found, _ = simulate(rows, "-m", "search_o1", "--contexts", "--set", 'ablate=["reason_in_documents"]')
+    [line] = found.values()
+    assert (line["status"], line["cost"]["searches"]) == ("unanswerable", 4), "one fact is known, one asked for thrice"
+
+
+@pytest.mark.parametrize(("reasoning", "information"), [(["John Hanson"], "Fargo"), ([], "Not Answerable")])
+def test_reason_in_documents_knows_what_the_reasoning_says(reasoning, information):
+    found = "".join(f"1. Hm.\nSearch: Northern Lights director\nInformation: {name}\n" for name in reasoning)
+    shown = f'<passage number="1" title="John Hanson">\n{FILMS[1]["text"]}\n</passage>'
+    text = f"{shown}\n\nReasoning so far:\n{found}2. Hm.\n\n<query>{BRIDGE['question']}</query>"
+    body = {"messages": [{"role": "user", "content": text}]}
+    reply = PerfectAgents([gold(BRIDGE)])(Request("thread.search_o1.reason_in_documents.0", body))
+    assert json.loads(reply.text)["information"] == information
+
+
 def test_the_model_alone_knows_nothing(simulate):
     _, found, _ = simulate(ALL, "-m", "no_retrieval")
     assert {line["status"] for line in found.values()} == {"unanswerable"}
@@ -154,7 +172,8 @@ def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd, model):
     assert [variant["variant"] for variant in summary["variants"]] == list(METHODS)
     assert found["compactrag", "bridge"]["answer"] == "Fargo"
     assert found["compactrag", "comparison"]["answer"] == "Red Harbour"
-    following = {"compactrag", "hanrag", "parrag", "self_ask", "ircot", "react", "prunerag"}  # each with what is known
+    # Each searches with what is known.
+    following = {"compactrag", "hanrag", "parrag", "self_ask", "ircot", "react", "search_o1", "prunerag"}
     assert {
         key: line["metrics"]["em"] for key, line in found.items() if key[0] in following and not line["metrics"]["em"]
     } == {}
