@@ -65,7 +65,7 @@ async def passages_or_sentences(state: State, context: Any) -> list[str]:
 
 
 def generator(
-    prompt: str,
+    prompt: str | Callable[[Any], str],
     *,
     blocks: Blocks | None = passages_or_sentences,
     evidence: Callable[[Any], list[PassageRef]] | None = None,
@@ -75,7 +75,7 @@ def generator(
     """A node that writes the answer and ends the run.
 
     Args:
-        prompt: Name of the prompt; it is given `question` and, with blocks, `evidence`.
+        prompt: Name of the prompt, or what gives it for a context; it is given `question` and, with blocks, `evidence`.
         blocks: Input of the answer; None: the question alone.
         evidence: Passages recorded as its evidence; by default the state's `evidence`.
         values: Values of further variables of the prompt.
@@ -85,7 +85,7 @@ def generator(
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = await ask_model(
             runtime,
-            prompt,
+            prompt if isinstance(prompt, str) else prompt(runtime.context),
             output,
             {"question": quoted(state["question"]), **values(state)},
             at=f"root/{node_name()}",
