@@ -52,7 +52,7 @@ def divided_examples(data: Path) -> tuple[list[Example], list[Example], list[Exa
         InputError: A file is missing or malformed.
     """
     train, held, _ = all_examples(data)
-    chains = [example for example in train + held if example.skill == "ending"]
+    chains = [row for row in train + held if row.skill == "ending" and row.turns[-1].answer != UNKNOWN]
     chains += _more_chains(data)
     rest, held_too, _ = divided(
         [*_whole_questions(data), *_more_routes(data), *chains, *_unknown_ends(chains), *_single_steps(data)], data

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from inference.limits import UNKNOWN
 from training.revelator.chains import as_question, one_line, read_chains
 from training.revelator.examples import ROUTES, Example, divided
 from training.revelator.merged import merged_questions
@@ -96,13 +98,19 @@ def _taken_apart(question: str) -> list[str]:
 
 
 def _hops(train: Path) -> Iterator[Example]:
-    """For each hop: what to ask next, knowing the hops before it; and whether the question can be answered after it."""
+    """For each hop: what to ask next, knowing the hops before it; and whether the question can be answered after it.
+
+    It can't while the last hop's answer is unknown.
+    """
     for chain in read_chains(train):
         for number, turn in enumerate(chain.turns):
             known = chain.turns[:number]
             yield Example("refiner", chain.source, chain.question, chain.question, turn.question, known)
             ended = number + 1 == len(chain.turns)
             yield Example("ending", chain.source, chain.question, chain.question, ended, (*known, turn))
+            if ended:
+                source, unknown = f"{chain.source}, last hop unknown", replace(turn, answer=UNKNOWN)
+                yield Example("ending", source, chain.question, chain.question, False, (*known, unknown))
 
 
 def _benchmark(path: Path) -> Iterator[Example]:

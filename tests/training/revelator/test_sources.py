@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from inference.errors import InputError
+from inference.limits import UNKNOWN
 from tests.training.conftest import write
 from tests.training.revelator.conftest import BORN, EXTRACTED
+from training.revelator.chat import as_chat
 from training.revelator.examples import SKILLS, Example, Turn
 from training.revelator.sources import all_examples
 
@@ -84,7 +86,18 @@ def test_the_refiner_learns_to_leave_a_single_step_as_it_is(examples):
 
 def test_the_last_hop_ends_and_those_before_it_do_not(examples):
     rows = of(examples, "ending", BORN.format("Emma"))
-    assert {len(example.turns): example.target for example in rows} == {1: False, 2: True}
+    assert {tuple(turn.answer for turn in example.turns): example.target for example in rows} == {
+        ("Mr Emma",): False,
+        ("Mr Emma", "Town of Emma"): True,
+        ("Mr Emma", UNKNOWN): False,
+    }
+
+
+def test_an_unknown_hop_is_written_in_one_word_in_the_chats_too(examples):
+    (unknown,) = [row for row in of(examples, "ending", BORN.format("Emma")) if row.turns[-1].answer == UNKNOWN]
+    chat = as_chat(unknown)
+    assert "2. Where was Mr Emma born? Answer: unknown\n" in chat["prompt"][-1]["content"] + "\n"
+    assert json.loads(chat["completion"][0]["content"]) == {"sufficient": False}
 
 
 def test_sentences_that_answer_are_cut_down_to_the_official_evidence(examples):
