@@ -22,6 +22,8 @@ class TreeNode(TypedDict):
     parent: str
     words: str
     """The question; `#1` stands for the answer of its parent's first sub-question."""
+    references: list[str]
+    """Numbers of the siblings whose answers it needs, as its words have them: `1` for `#1`."""
     question: str
     """The question with the answers put in; "" until they are known."""
     entities: list[str]

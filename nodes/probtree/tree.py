@@ -49,9 +49,11 @@ def build(question: str, splits: Sequence[Split], *, max_depth: int, max_nodes: 
     """The tree of a decomposition. The first split is the question's, whatever text it gives.
 
     Not in it: a split of a question that is not in the tree or repeats the question, sub-questions below the deepest
-    level or beyond the number of nodes, and those with a reference to no earlier sibling.
+    level or beyond the number of nodes, and those with a reference to no earlier sibling that is in it. The others keep
+    the numbers that the model gave them by their order. A reference that the question itself has, `#1`, is text.
     """
-    root = _node("root", "", question)
+    root = _node("root", "", question, [])
+    literal = set(_REFERENCE.findall(question))
     nodes, problems = [root], []
     left = {normalised(split.question): split for split in reversed(splits[1:])}
     level = [(root, splits[0])] if splits else []
@@ -59,16 +61,18 @@ def build(question: str, splits: Sequence[Split], *, max_depth: int, max_nodes: 
         below = []
         for node, split in level:
             known = {normalised(node["words"]), normalised(question)}
-            texts = [text for text in map(plain, split.subquestions) if text and normalised(text) not in known]
+            rows = enumerate(map(plain, split.subquestions), start=1)
+            texts = {number: text for number, text in rows if text and normalised(text) not in known}
             if not texts or depth > max_depth or len(nodes) + len(texts) > max_nodes:
                 problems += [f"not split any further: {node['words']}"] if texts else []
                 continue
-            kept = []
-            for number, text in enumerate(texts, start=1):
-                if any(not 1 <= int(found) < number for found in _REFERENCE.findall(text)):
-                    problems.append(f"left out, for it refers to no earlier sub-question: {text}")
+            kept: list[TreeNode] = []
+            for number, text in texts.items():
+                references = [found for found in dict.fromkeys(_REFERENCE.findall(text)) if found not in literal]
+                if {f"{node['id']}/{found}" for found in references} <= {other["id"] for other in kept}:
+                    kept.append(_node(f"{node['id']}/{number}", node["id"], text, references))
                 else:
-                    kept.append(_node(f"{node['id']}/{number}", node["id"], text))
+                    problems.append(f"left out, for it refers to no earlier sub-question: {text}")
             if kept:
                 node["decomposition"] = split.score
                 nodes += kept
@@ -79,11 +83,12 @@ def build(question: str, splits: Sequence[Split], *, max_depth: int, max_nodes: 
     return Tree(nodes, problems)
 
 
-def _node(id: str, parent: str, words: str) -> TreeNode:
+def _node(id: str, parent: str, words: str, references: list[str]) -> TreeNode:
     return TreeNode(
         id=id,
         parent=parent,
         words=words,
+        references=references,
         question="",
         entities=[],
         decomposition=0.0,
@@ -112,8 +117,7 @@ def ready(tree: Sequence[TreeNode]) -> list[TreeNode]:
     by_id = {node["id"]: node for node in tree}
     found = []
     for node in tree:
-        references = {number: by_id.get(f"{node['parent']}/{number}") for number in _REFERENCE.findall(node["words"])}
-        siblings = {number: other for number, other in references.items() if other is not None and node["parent"]}
+        siblings = {number: by_id[f"{node['parent']}/{number}"] for number in node["references"]}
         needed = [*siblings.values(), *children_of(tree, node)]
         if node["score"] is None and all(other["score"] is not None for other in needed):
             found.append(_filled(node, siblings))

@@ -94,6 +94,29 @@ def test_a_number_sign_in_the_user_s_question_is_text():
     assert [node["question"] for node in ready([root])] == ["Who sang the #1 hit?"]
 
 
+@pytest.mark.parametrize("blank", ["", " ", QUESTION])
+def test_references_are_right_where_a_sub_question_before_them_is_left_out(blank):
+    tree = made((QUESTION, [blank, "Who directed A?", "Who wrote B?", "Where was #2 born?"])).nodes
+    assert [node["id"] for node in tree] == ["root", "root/2", "root/3", "root/4"]
+    answered(tree, root_2="Ann", root_3="Bob")
+    assert [node["question"] for node in ready(tree) if node["id"] == "root/4"] == ["Where was Ann born?"]
+
+
+def test_what_refers_to_a_sub_question_that_is_left_out_is_left_out_too():
+    tree = made((QUESTION, ["Where was #2 born?", "Who directed A?", "When did #1 die?"]))
+    assert words(tree) == {"root": QUESTION, "root/2": "Who directed A?"}
+    assert [problem.rpartition(": ")[2] for problem in tree.problems] == ["Where was #2 born?", "When did #1 die?"]
+
+
+def test_a_number_sign_of_the_user_s_question_is_text_in_sub_questions_too():
+    question = "Who wrote the #1 hit?"
+    tree = build(
+        question, [Split(question, ["Who sang it?", "Which was the #1 hit?"], -1.0)], max_depth=3, max_nodes=15
+    )
+    assert tree.problems == []
+    assert [node["question"] for node in ready(tree.nodes)] == ["Who sang it?", "Which was the #1 hit?"]
+
+
 def test_the_aggregated_score_is_the_mean_of_all_parts():
     tree = answered(made((QUESTION, ["A?", "B?"])).nodes, root_1="x", root_2="y")
     assert aggregated_score(-0.2, tree[0], tree[1:]) == pytest.approx((-0.2 - 1.0 - 0.5 - 0.5) / 4)
