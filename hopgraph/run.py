@@ -294,7 +294,9 @@ def _error(problem: HopgraphError, node: str) -> RunError:
 
 def _failed_node(snapshot: Any) -> str:
     """Name of the node that failed, the innermost one, by a graph's `StateSnapshot`; "" if none did."""
-    failed = next((task for task in snapshot.tasks if task.error is not None), next(iter(snapshot.tasks), None))
+    # Of nodes side by side the failed one may not be marked yet; those that have a result did not fail.
+    unfinished = [task for task in snapshot.tasks if task.result is None]
+    failed = next((task for task in snapshot.tasks if task.error is not None), next(iter(unfinished), None))
     if failed is None:
         return ""
     return (_failed_node(failed.state) if hasattr(failed.state, "tasks") else "") or failed.name
