@@ -387,9 +387,10 @@ async def test_a_scorer_of_its_own_says_what_the_passages_bear_out(model, monkey
     assert "attribution_judge" not in server.nodes()
     assert len(scorer.requests) == 2
     assert "response_format" not in scorer.requests[0].body
-    said = " ".join(scorer.requests[0].body["messages"][-1]["content"].split())
+    said = scorer.requests[0].body["messages"][-1]["content"]
     assert said.startswith("As an Attribution Validator, your task is to verify whether a given reference can support")
-    assert said.endswith(f"context. Claim: {WHO} Ann Lee Reference: Alpha is a film by Ann Lee."), "as it was published"
+    end = f"provided in the context. \n\nClaim: {WHO} Ann Lee \n Reference: Alpha is a film by Ann Lee."
+    assert said.endswith(end), "as it was published"
     assert scorer.requests[0].body["model"] == "attrscore-flan-t5"
     assert scorer.requests[0].headers["authorization"] == "Bearer scorer-key"
     assert all("scorer-key" not in str(request.headers) for request in server.requests)
