@@ -39,7 +39,7 @@ def check_method(method: str) -> str:
         from inference.errors import InputError, did_you_mean
 
         hint = f"{did_you_mean(method, METHODS)}methods: {', '.join(METHODS)}"
-        raise InputError(f"method: there is no {method!r}", hint=hint)
+        raise InputError(f"unknown method {method!r}", hint=hint)
     return method
 
 

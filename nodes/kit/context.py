@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -12,6 +12,9 @@ from pydantic_core import CoreSchema
 from inference.errors import InputError
 from inference.settings import Role
 from prompts.loader import is_same_text, prompt_text
+
+if TYPE_CHECKING:
+    from inference.heads.revelator import Route
 
 __all__ = ["Context", "Retriever", "prompt_field", "review_field"]
 
@@ -152,6 +155,10 @@ class Context(BaseModel):
     def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
         """What of the gold these settings have to be shown; "": nothing, as a method should be."""
         return ""
+
+    def gold_route(self, route: Route) -> str:
+        """The method's own name for a gold route, which an oracle router is shown."""
+        return route
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -264,4 +264,4 @@ def test_an_evaluation_has_nobody_to_ask(home, tmp_path, capsys):
     questions.write_text("question,answers\nWhere?,Paris\n")
     words = ["eval", "--method", "parrag", "--questions", str(questions), "--index", "i", "--out", str(tmp_path / "o")]
     assert run_app([*words, "--set", "review=human"]) == 2
-    assert "nobody to ask" in capsys.readouterr().err
+    assert "review: not available in an evaluation" in capsys.readouterr().err

@@ -175,7 +175,7 @@ def test_a_run_that_fails_for_the_model_has_its_own_exit_code(hopgraph, model, c
         (["ask", "", "-i", "x"], "question: is empty"),
         (["ask", "-i", "x"], "question: none is given"),
         (["ask", "x" * 100_000, "-m", "no_retrieval"], "question: has 100,000 characters"),
-        (["ask", "Which?", "-m", "prsm"], "method: there is no 'prsm'"),
+        (["ask", "Which?", "-m", "prsm"], "unknown method 'prsm'"),
         (["ask", "Which?", "-m", "PRISM"], "did you mean 'prism'? methods: no_retrieval"),
         (["ask", "Which?", "-m", "xyz"], "'xyz'\n  methods: no_retrieval"),
         (["eval", "-m", "iter-retgen", "-i", "x"], "did you mean 'iter_retgen'?"),
@@ -197,7 +197,7 @@ def test_a_run_that_fails_for_the_model_has_its_own_exit_code(hopgraph, model, c
         (["ask", "Which?", "--thread", "../t"], "thread: "),
         (["ask", "Which?", "--contexts", "nowhere.jsonl"], "nowhere.jsonl"),
         (["resume", "nowhere"], "no thread nowhere"),
-        (["graph", "prsm"], "method: there is no 'prsm'"),
+        (["graph", "prsm"], "unknown method 'prsm'"),
         (["prompts", "show", "prism/nothing"], "no prompt named 'prism/nothing'"),
         (["prompts", "show", "../../etc/passwd"], "no prompt named"),
         (["prompts", "check", "nowhere"], "no such folder: nowhere"),
@@ -498,4 +498,4 @@ def test_a_reader_answers_no_question(hopgraph, model):
     model(reader)
     code, _, err = hopgraph("ask", "Where?", "-m", "compactrag_reader")
     assert code == 2
-    assert "there is no 'compactrag_reader'" in err
+    assert "unknown method 'compactrag_reader'" in err

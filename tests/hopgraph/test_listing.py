@@ -155,7 +155,7 @@ def test_runs_are_listed_and_deleted_and_nothing_else_is(hopgraph, model, tmp_pa
         assert json.loads(hopgraph("list", "runs", "runs", "--json")[1])["runs"][0]["state"] == "running"
         code, _, err = hopgraph("rm", "run", "runs/a", "--yes")
         assert code == 2
-        assert "working on it" in err
+        assert "in use by another `hopgraph eval`" in err
     assert hopgraph("rm", "run", "runs/a", "--yes")[:2] == (0, "Deleted the run in runs/a; left: notes.txt\n")
     assert [path.name for path in (tmp_path / "runs" / "a").iterdir()] == ["notes.txt"]
     assert hopgraph("rm", "run", "runs", "--yes")[0] == 2

@@ -81,7 +81,7 @@ def test_settings_hold_for_all_rows_but_not_those_that_the_suite_sets():
     variants = plan.suite("parrag-gamma", {"top_k": 3, "preset": "paper"})
     assert {variant.context.top_k for variant in variants} == {3}
     assert [variant.values["gamma"] for variant in variants] == [0.1, 0.5, 1.0, 1.5, 2.0, 2.5]
-    with pytest.raises(InputError, match="--suite: `gamma` is what parrag-gamma sets itself"):
+    with pytest.raises(InputError, match="--suite: parrag-gamma sets `gamma` itself"):
         plan.suite("parrag-gamma", {"gamma": 2.0})
 
 
@@ -95,10 +95,10 @@ def test_the_other_reader_s_base_is_that_of_another_index():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--suite", "nosuch"), "--suite: there is no 'nosuch'"),
+        (("--suite", "nosuch"), "--suite: unknown suite 'nosuch'"),
         (("--suite", "prism-conditions", "-m", "prism"), "--suite: takes neither"),
         (("--suite", "prism-conditions", "--ablations", "prism"), "--suite: takes neither"),
-        (("--suite", "prism-conditions", "--set", "condition=oner"), "`condition` is what prism-conditions sets"),
+        (("--suite", "prism-conditions", "--set", "condition=oner"), "prism-conditions sets `condition` itself"),
         (("--suite", "prism-conditions", "--set", "gamma=1"), "gamma: no such setting"),
         (("--resume", "nowhere", "--suite", "baselines"), "--resume: --suite can't be given with it"),
     ],
@@ -177,9 +177,9 @@ def test_a_question_without_gold_is_refused_before_anything_is_spent(evaluate, m
     server = model(play)
     code, _, err = evaluate("--suite", "prism-conditions", "-q", questions([row(1, gold_titles=[])]), "--contexts")
     assert code == 2
-    assert "question q1: there is no gold evidence" in err
+    assert "question q1: the oracle condition has no gold evidence" in err
     code, _, err = evaluate("--suite", "hanrag-router", "-q", questions([row(1, hops=None)]), "--contexts")
-    assert (code, "question q1: nothing tells its route" in err) == (2, True)
+    assert (code, "question q1: its gold route is unknown" in err) == (2, True)
     assert server.requests == []
 
 
