@@ -27,7 +27,7 @@ def open_run_pairs(state: CompactState) -> Pairs:
     base = open_pairs(open_run_index(state))
     if base.id != state["knowledge"]["id"]:
         raise StoreError(
-            "the knowledge base was read anew since this run started: going on would mix pairs of two bases",
+            "the knowledge base was rebuilt since this run started: resuming would mix pairs of two bases",
             hint="ask the question again",
         )
     return base

@@ -56,5 +56,5 @@ async def within_deadlines(runtime: Runtime[Any]) -> AsyncIterator[None]:
         message = f"the node took longer than {length}" if what == "node" else f"the run took longer than {length}"
         raise DeadlineError(
             f"{message} (in {node})" if node else message,
-            hint=f"resume it: it goes on from there with as much time again; or raise {what}_timeout",
+            hint=f"resume the run, which has the same time again; or raise {what}_timeout",
         ) from None

@@ -59,9 +59,9 @@ def index_ref(name: str | None) -> IndexRef:
     if not name:
         known = list_indexes()
         there = (
-            f"indexes: {', '.join(known)}" if known else f"there is no index yet; make one, such as `{index_command()}`"
+            f"indexes: {', '.join(known)}" if known else f"no index exists yet; make one, such as `{index_command()}`"
         )
-        raise InputError("index: none is named", hint=f"pass --index NAME (Python: context={{'index': NAME}}); {there}")
+        raise InputError("index is missing", hint=f"pass --index NAME (Python: context={{'index': NAME}}); {there}")
 
     return IndexRef(name=name, hash=open_index(name).hash)
 
@@ -84,8 +84,8 @@ def open_run_index(state: Any) -> Index:
     if index.hash != started["hash"]:
         raise StoreError(
             f"index {started['name']} has changed since this run started (it was {started['hash'][:12]}, "
-            f"it is {index.hash[:12]}): going on would mix evidence of two indexes",
-            hint="ask the question again, or restore the index as it was",
+            f"it is {index.hash[:12]}): resuming would mix evidence of two indexes",
+            hint="ask the question again, or restore the index",
         )
     return index
 

@@ -123,7 +123,7 @@ def test_repairs_are_shown_apart_from_the_calls_that_include_them(hopgraph, mode
     for name, shown in (("repaired", True), ("clean", False)):
         out = tmp_path / name
         _, text, _ = hopgraph("eval", "-m", "no_retrieval", "-q", questions([row(1)]), "--out", out)
-        head, costs = text[text.index("cost of a question") :].splitlines()[1:3]
+        head, costs = text[text.index("cost per question") :].splitlines()[1:3]
         assert ("of these repairs" in head) == shown
         assert costs.split()[1:4:2] == (["2.0", "1.0"] if shown else ["1.0", "0.0"])  # calls, then repairs or searches
         assert hopgraph("report", out)[0] == 0
@@ -475,10 +475,10 @@ def test_no_key_reaches_the_run_s_folder(evaluate, model, questions, tmp_path, m
         (("-m", "prism,prism", "-q", "{q}"), "the same method twice"),
         (("-m", "prism", "-q", "nowhere.jsonl"), "nowhere.jsonl: no such file"),
         (("-m", "prism", "-q", "{q}", "--dataset", "squat"), "--dataset: unknown dataset 'squat'"),
-        (("-m", "prism", "-q", "{q}"), "index: none is named"),
+        (("-m", "prism", "-q", "{q}"), "index is missing"),
         (("-m", "prism", "-q", "{q}", "-i", "nowhere"), "nowhere"),
         (("-m", "no_retrieval", "-q", "{bare}", "--contexts"), "question q1 has no passages of its own"),
-        (("-m", "prism", "-q", "{q}", "--set", "topk=3"), "topk: no such setting"),
+        (("-m", "prism", "-q", "{q}", "--set", "topk=3"), "topk: unknown setting"),
         (("-m", "prism", "-q", "{q}", "--overlay", "nowhere"), "--overlay: no such folder: nowhere"),
         (("-m", "prism,parrag", "-q", "{q}", "--overlay", "."), "--overlay: compares prompts of one method"),
         (("-m", "prism", "-q", "{q}", "--overlay", "notebooks"), "has no prompt of prism"),
@@ -750,16 +750,16 @@ def test_a_judge_who_is_not_through_has_no_mean_yet(hopgraph, model, questions, 
     folder = tmp_path / "run"
     words = ("-m", "no_retrieval", "-q", questions([row(n) for n in (1, 2, 3, 4)]))
     code, out, err = hopgraph("eval", *words, "--out", folder, "--judge")
-    assert (code, "judged" in out, "still to be judged" in out) == (0, True, False), err
+    assert (code, "judged" in out, "not judged yet" in out) == (0, True, False), err
     path = folder / "judgements.jsonl"
     path.write_text(path.read_text().splitlines(keepends=True)[0])
     _, text, _ = hopgraph("eval", "--resume", folder, "--json")
     (variant,) = json.loads(text)["variants"]
     assert (variant["unjudged"], "judged" in variant["metrics"]) == (2, False)
     _, out, _ = hopgraph("eval", "--resume", folder)
-    assert "no_retrieval: 2 answers still to be judged" in " ".join(out.split())
+    assert "no_retrieval: 2 answers not judged yet" in " ".join(out.split())
     assert hopgraph("report", folder)[0] == 0
-    assert "2 still to be judged" in (folder / "report.html").read_text()
+    assert "2 not judged yet" in (folder / "report.html").read_text()
     _, text, _ = hopgraph("eval", "--resume", folder, "--judge", "--json")
     (variant,) = json.loads(text)["variants"]
     assert (variant["unjudged"], variant["metrics"]["judged"]["mean"]) == (0, 0.75)

@@ -99,7 +99,7 @@ def test_the_other_reader_s_base_is_that_of_another_index():
         (("--suite", "prism-conditions", "-m", "prism"), "--suite: takes neither"),
         (("--suite", "prism-conditions", "--ablations", "prism"), "--suite: takes neither"),
         (("--suite", "prism-conditions", "--set", "condition=oner"), "prism-conditions sets `condition` itself"),
-        (("--suite", "prism-conditions", "--set", "gamma=1"), "gamma: no such setting"),
+        (("--suite", "prism-conditions", "--set", "gamma=1"), "gamma: unknown setting"),
         (("--resume", "nowhere", "--suite", "baselines"), "--resume: --suite can't be given with it"),
     ],
 )
@@ -156,12 +156,12 @@ def test_a_run_with_an_oracle_goes_on_and_its_tables_say_what_it_is(evaluate, ho
     path.write_text("\n".join(line for line in lines if "oracle" not in line) + "\n")
     code, out, _ = hopgraph("eval", "--resume", tmp_path / "run")
     assert code == 0
-    assert "prism gold context (oracle): was shown gold; it is a bound, and no method" in " ".join(out.split())
+    assert "prism gold context (oracle): was given gold; it is an upper bound, not a method" in " ".join(out.split())
     assert len(results(tmp_path / "run")) == len(lines)
     page = tmp_path / "report.html"
     code, _, _ = hopgraph("report", tmp_path / "run", "--out", page)
     assert code == 0
-    assert "was shown gold evidence or routes" in page.read_text()
+    assert "was given gold evidence or routes" in page.read_text()
 
 
 def test_the_same_condition_set_by_hand_is_shown_gold_and_named_an_oracle_too(evaluate, model, questions):
