@@ -128,7 +128,7 @@ def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
         return found
     if found.finished:
         raise InputError(
-            f"{next(iter(differing))}: can't change: thread {found.id} has ended",
+            f"{next(iter(differing))}: thread {found.id} has ended, so no setting can change",
             hint="start a new run with the other setting",
         )
     if fixed := sorted(differing.keys() - context.may_change):

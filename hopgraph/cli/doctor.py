@@ -209,7 +209,7 @@ def _studio() -> list[Finding]:
             missing = f"LangGraph's local server ({pinned_count()} packages, 57 MB) is not installed"
             if find_spec("pip") is None:
                 advice = "`python -m ensurepip` adds it; or install hopgraph[studio] in its own environment"
-                return [Finding("studio", "note", f"{missing}, and pip is missing", advice)]
+                return [Finding("studio", "note", f"{missing}, and there is no pip to install it", advice)]
             return [Finding("studio", "note", missing, "the first `hopgraph studio` downloads it")]
     if problems := unmet(path):
         advice = f"install the versions of requirements.lock, or delete {where} to have it downloaded again"

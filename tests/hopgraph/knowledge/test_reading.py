@@ -205,7 +205,7 @@ def test_an_endpoint_that_is_down_stops_the_reading_and_the_next_one_goes_on(mod
     server = model(script)
     code, out, err = hopgraph("read", "--index", "towns")
     assert (code, out) == (3, "")
-    assert "3 passages were read now and are kept" in err
+    assert "the 3 passages read are kept" in err
     assert "run the same command again to resume" in err
     assert len(server.requests) == 6
     server.script = reader
@@ -242,7 +242,7 @@ def test_people_see_how_far_it_is_and_what_it_cost(model, hopgraph):
     model(reader)
     code, out, err = hopgraph("read", "--index", "towns", "--limit", "2", "--coverage-repair")
     assert (code, err) == (0, "")
-    assert "2 of 3 passages read; 1 are left" in out
+    assert "2 of 3 passages read; 1 left" in out
     assert "entities mentioned by a pair" in out
     assert "2 not verbatim" in out
     assert "coverage repair: 2 calls" in out
