@@ -29,7 +29,7 @@ def test_every_dataset_is_listed(name):
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Question)])
 def test_every_field_of_a_question_is_in_the_table(field):
-    table = EVALUATION.partition("\n## Questions of your own\n")[2].partition("\n## ")[0]
+    table = EVALUATION.partition("\n## Your own questions\n")[2].partition("\n## ")[0]
     assert f"| `{'supporting_facts' if field == 'gold_sentences' else field}`" in table
 
 
