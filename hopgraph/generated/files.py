@@ -14,7 +14,7 @@ from hopgraph.mermaid import mermaid
 from hopgraph.methods import ABOUTS, load
 from inference.errors import InputError
 
-__all__ = ["COMMAND", "contents", "stale", "write"]
+__all__ = ["COMMAND", "contents", "metrics", "stale", "write"]
 
 COMMAND = "python -m hopgraph.generated"
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ def contents(root: Path = ROOT) -> dict[str, str]:
     pages = {
         "README.md": {"methods": _short_table()},
         "graphs/README.md": {"methods": _table()},
-        "docs/evaluation.md": {"datasets": _datasets(), "metrics": _metrics()},
+        "docs/evaluation.md": {"datasets": _datasets(), "metrics": metrics()},
         "docs/settings.md": {
             "common settings": settings.common(),
             "settings of methods": settings.of_methods(),
@@ -109,7 +109,7 @@ def _datasets() -> str:
     return "\n".join(head + rows)
 
 
-def _metrics() -> str:
+def metrics() -> str:
     """A row for each registered metric; those without a column in any table are in the JSON output."""
     rows = ["| column | meaning | in JSON | unit | source |", "|---|---|---|---|---|"]
     for name, metric in ALL_METRICS.items():

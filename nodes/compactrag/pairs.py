@@ -1,4 +1,4 @@
-"""Question-answer pairs as nodes see them: ids in the state, text from the knowledge base when it is needed."""
+"""Question-answer pairs in nodes: ids in the state, text from the knowledge base on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def open_run_pairs(state: CompactState) -> Pairs:
     """The knowledge base that the run started on; it may have grown since.
 
     Raises:
-        StoreError: It is gone, was started anew, or belongs to another state of the index.
+        StoreError: It is gone, was rebuilt, or belongs to another state of the index.
     """
     base = open_pairs(open_run_index(state))
     if base.id != state["knowledge"]["id"]:
@@ -34,7 +34,7 @@ def open_run_pairs(state: CompactState) -> Pairs:
 
 
 def pair_reference(pair: Pair, score: float) -> PairRef:
-    """A pair as the state names it."""
+    """A pair for the state."""
     preview = shortened(f"{pair.question} {pair.answer}")
     return PairRef(id=pair.id, passage=pair.passage, preview=preview, score=round(score, 4))
 

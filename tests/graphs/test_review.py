@@ -90,7 +90,7 @@ async def test_a_person_answers_instead_of_the_model(model):
         ("maybe", "decision: must be one of accept, reject"),
         (None, "decision: must be one of"),
         (["accept"], "decision: must be one of"),
-        ({"decision": "accept", "answr": "x"}, "answr: there is no such field"),
+        ({"decision": "accept", "answr": "x"}, "answr: unknown field"),
         ({"decision": "accept", "answer": 7}, "answer: must be text, not int"),
         ({"decision": "accept", "answer": "x" * 2001}, "answer: has 2,001 characters"),
     ],
