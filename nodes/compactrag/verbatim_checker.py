@@ -28,8 +28,8 @@ async def verbatim_checker(state: ReaderState, runtime: Runtime[ReaderContext]) 
     """Check the drafts: an answer must occur verbatim in the passage or its title.
 
     Differences of case, white space, quotation marks and dashes are ignored, and the answer then takes the passage's
-    form. Empty and duplicate pairs are dropped; pairs whose answer is not found are dropped or flagged, by the context's
-    setting. Also records the entities that no pair mentions.
+    form. Empty and duplicate pairs are dropped; pairs whose answer is not found are dropped or flagged (`verbatim`).
+    Also records the entities that no pair mentions.
     """
     context = runtime.context
     passage = (await fetch(state, [state["source"]["id"]]))[0]
