@@ -45,7 +45,7 @@ DEVELOPMENT = (DOCS / "development.md").read_text()
 
 def test_adding_takes_at_most_four_files():
     sections = re.findall(r"^## Add an? ([^\n]+)\n(.*?)(?=^## |\Z)", DEVELOPMENT, re.DOTALL | re.MULTILINE)
-    assert [name for name, _ in sections] == ["method", "role", "metric", "data set", "store"]
+    assert [name for name, _ in sections] == ["method", "role", "metric", "dataset", "store"]
     for name, text in sections:
         assert 1 <= len(re.findall(r"^\d\. ", text, re.MULTILINE)) <= 4, name
 
