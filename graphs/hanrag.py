@@ -64,7 +64,7 @@ def fresh(given: HanState) -> dict[str, Any]:
 
 def take(state: HanState) -> Send | str:
     """The question's path."""
-    return send_hop(state, state["question"]) if state["route"] == "single_step" else str(state["route"])
+    return send_hop(state, state["question"], final=True) if state["route"] == "single_step" else str(state["route"])
 
 
 def ask_all(state: HanState) -> list[Send]:

@@ -27,9 +27,6 @@ ABOUT = About(
     kind="method",
 )
 
-WHOLE_POOL = ("full_context", "setwise")
-"""Conditions that look at one search's whole pool of candidates."""
-
 
 def fresh(given: PrismState) -> PrismState:
     """The state that a run begins with."""
@@ -89,7 +86,8 @@ builder.add_node(
     retriever(
         queries=queries,
         mode=lambda context: "sparse" if context.condition == "oner" else None,
-        top_k=lambda context: context.pool_size if context.condition in WHOLE_POOL else context.top_k,
+        # Without sub-questions the question alone fills the pool: the ablation changes the queries, not its size.
+        alone=lambda context: context.top_k if context.condition == "oner" else context.pool_size,
         limit=lambda context: context.top_k if context.condition == "oner" else context.pool_size,
         ranks_given=lambda context: context.condition == "oner",
     ),

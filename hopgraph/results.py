@@ -52,6 +52,8 @@ class Result(TypedDict):
     answer: str
     """"" when there is none."""
     status: Status
+    abstention: NotRequired[str]
+    """The model's words where it abstained; absent otherwise."""
     evidence: list[str]
     """Ids of the passages that the method kept for the answer, best first."""
     retrieved: list[str]
@@ -64,7 +66,7 @@ class Result(TypedDict):
     notes: NotRequired[list[str]]
     """Reasons to doubt the answer, such as that no passage supports it; absent if there are none."""
     tree: NotRequired[list[dict[str, Any]]]
-    """PruneRAG's tree: `nodes.prunerag.state.TreeNode`, but `documents` are passage ids."""
+    """The tree of questions of a method that makes one: rows of its state, with ids for passages."""
     error: NotRequired[RunError]
     """Why it failed, if it did."""
     passages: NotRequired[list[EvidencePassage]]
@@ -106,13 +108,22 @@ def result_of(
         thread=thread,
         prompts={call["prompt"]: call["prompt_hash"] for call in ledger if call["prompt"]},
     )
+    if result["status"] == "unanswerable" and (words := state.get("abstention")):
+        result["abstention"] = words
     if notes := _notes(state, result, [call for call in ledger if call["kind"] == "search"]):
         result["notes"] = notes
     if "tree" in state:
-        result["tree"] = [{**node, "documents": [ref["id"] for ref in node["documents"]]} for node in state["tree"]]
+        result["tree"] = [{key: _with_ids(value) for key, value in node.items()} for node in state["tree"]]
     if error:
         result["error"] = RunError(**error)
     return result
+
+
+def _with_ids(value: Any) -> Any:
+    """Passages of a state as their ids; any other value as it is."""
+    if isinstance(value, list) and all(isinstance(item, dict) and {"id", "preview"} <= item.keys() for item in value):
+        return [item["id"] for item in value]
+    return value
 
 
 def _notes(state: Mapping[str, Any], result: Result, searches: list[Call]) -> list[str]:

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["Limited", "LongText", "QuestionText", "close_json", "shorten"]
+__all__ = ["QUESTION_LENGTH", "UNKNOWN", "Limited", "LongText", "QuestionText", "close_json", "shorten"]
 
+UNKNOWN = "unknown"
+"""A missing answer, wherever steps are written: in prompts, for encoders, in training data."""
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)")
 _HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 
@@ -42,7 +44,9 @@ class Limited:
 
 LongText = Annotated[str, Limited(1600)]
 """An answer: a phrase as a rule, a few sentences at most."""
-QuestionText = Annotated[str, Limited(600)]
+QUESTION_LENGTH = 600
+"""Characters of a sub-question at most; half of MultiHop-RAG's questions have more than 290."""
+QuestionText = Annotated[str, Limited(QUESTION_LENGTH)]
 """A sub-question, a follow-up question, a step of a plan."""
 
 

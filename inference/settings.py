@@ -28,8 +28,9 @@ def _user_data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hopgraph"
 
 
-Role = Literal["llm", "generator", "attribution", "judge"]
-"""What a model is asked for: everything; answers; whether passages bear an answer out; whether an answer is right."""
+Role = Literal["llm", "generator", "accuracy", "attribution", "judge"]
+"""What a model is asked for: everything; answers; how accurate a step's answer is; whether passages support an answer;
+in an evaluation, whether an answer is right."""
 
 
 class Server(NamedTuple):
@@ -86,6 +87,12 @@ class Settings(BaseSettings):
     generator_model: str | None = None
     """Model that writes answers. Unset: the same, or the only one that another endpoint serves."""
     generator_api_key: SecretStr | None = None
+    """Key of that endpoint, if it wants one."""
+    accuracy_url: str | None = None
+    """Base URL of an endpoint whose model scores the accuracy of steps' answers in PAR-RAG. Unset: the same."""
+    accuracy_model: str | None = None
+    """Model that does. Unset: the same, or the only one that another endpoint serves."""
+    accuracy_api_key: SecretStr | None = None
     """Key of that endpoint, if it wants one."""
     attribution_url: str | None = None
     """Base URL of an endpoint that serves AttrScore or its like, for PAR-RAG's `attribution=attrscore`."""

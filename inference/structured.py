@@ -11,10 +11,12 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 __all__ = [
+    "EACH",
     "BadOutput",
     "Span",
     "Token",
     "field_logprobs",
+    "field_paths",
     "field_span",
     "parse_output",
     "true_probability",
@@ -32,6 +34,9 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse, strict=False)  # models writ
 _LETTERS = re.compile(r"[a-z]+")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_ATTEMPTS = 50
+EACH = "*"
+"""In a path: every item of the array there."""
+_MAX_ITEMS = 100
 
 
 class Token(NamedTuple):
@@ -113,6 +118,17 @@ def field_span(text: str, path: Sequence[str | int]) -> Span | None:
     if span is None:
         return None
     return Span(span.start + 1, span.end - 1) if text[span.start] == '"' else span
+
+
+def field_paths(text: str, path: Sequence[str | int]) -> list[Sequence[str | int]]:
+    """The path; with `EACH` in it, one path for each item of the array there (100 at most), in order."""
+    if EACH not in path:
+        return [path]
+    place = path.index(EACH)
+    found: list[Sequence[str | int]] = []
+    while len(found) < _MAX_ITEMS and field_span(text, [*path[:place], len(found)]) is not None:
+        found.append([*path[:place], len(found), *path[place + 1 :]])
+    return found
 
 
 def field_logprobs(text: str, tokens: Sequence[Token], path: Sequence[str | int]) -> list[Token]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from nodes.kit.rendering import quoted
+from nodes.kit.rendering import UNKNOWN, quoted
 from nodes.kit.state import PassageRef
 
 __all__ = [
@@ -66,9 +66,9 @@ def hop_id(number: int) -> str:
 
 
 def written(chain: list[Hop]) -> list[str]:
-    """Questions with their answers, a line each."""
+    """Questions with their answers, a line each; a hop without an answer is `UNKNOWN`."""
     return [
-        f"{number}. {quoted(hop['question'])} Answer: {quoted(hop['answer']) or '(unknown)'}"
+        f"{number}. {quoted(hop['question'])} Answer: {quoted(hop['answer']) or UNKNOWN}"
         for number, hop in enumerate(chain, start=1)
     ]
 

@@ -7,8 +7,11 @@ from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from inference.limits import Limited, LongText
+from nodes.kit.abstention import is_abstention
+from nodes.kit.context import Context
 from nodes.kit.model import NO_ITEMS, Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.place import node_name
@@ -17,37 +20,27 @@ from nodes.kit.state import Node, PassageRef, SentenceRef, State, Status, as_ref
 from nodes.kit.steps import logged
 
 __all__ = [
-    "ABSTENTIONS",
     "Answer",
+    "FinalAnswer",
     "ReasonedAnswer",
     "generator",
-    "is_abstention",
     "passages_or_sentences",
     "read_answer",
 ]
-
-ABSTENTIONS = frozenset(
-    {
-        "",
-        "not answerable",
-        "unanswerable",
-        "not answerable from the evidence",
-        "notanswerable",
-        "not_answerable",
-        "cannot be determined",
-        "unknown",
-        "n/a",
-        "i don't know",
-        "i do not know",
-    }
-)
-"""Answers that count as abstentions, in lower case without a final full stop."""
 
 
 class Answer(BaseModel):
     """Output of the generator."""
 
     answer: LongText
+
+
+class FinalAnswer(TypedDict):
+    """The end of a run, as the state has it."""
+
+    answer: str
+    status: Status
+    abstention: str
 
 
 class ReasonedAnswer(BaseModel):
@@ -72,7 +65,7 @@ async def passages_or_sentences(state: State, context: Any) -> list[str]:
 
 
 def generator(
-    prompt: str,
+    prompt: str | Callable[[Any], str],
     *,
     blocks: Blocks | None = passages_or_sentences,
     evidence: Callable[[Any], list[PassageRef]] | None = None,
@@ -82,7 +75,7 @@ def generator(
     """A node that writes the answer and ends the run.
 
     Args:
-        prompt: Name of the prompt; it is given `question` and, with blocks, `evidence`.
+        prompt: Name of the prompt, or what gives it for a context; it is given `question` and, with blocks, `evidence`.
         blocks: Input of the answer; None: the question alone.
         evidence: Passages recorded as its evidence; by default the state's `evidence`.
         values: Values of further variables of the prompt.
@@ -92,7 +85,7 @@ def generator(
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = await ask_model(
             runtime,
-            prompt,
+            prompt if isinstance(prompt, str) else prompt(runtime.context),
             output,
             {"question": quoted(state["question"]), **values(state)},
             at=f"root/{node_name()}",
@@ -100,17 +93,17 @@ def generator(
             role="generator",
         )
         rests_on = evidence(state) if evidence else state["evidence"]
-        answer, status = read_answer(asked.value)
+        final = read_answer(asked.value, runtime.context)
         row = asked.step(
             "answer",
             question=state["question"],
-            answer=answer,
-            verdict=status,
+            answer=final["answer"],
+            verdict=final["status"],
             evidence=[ref["id"] for ref in rests_on],
             sentences=_sentences(state, runtime.context),
             instead="there is no answer",
         )
-        return {"answer": answer, "status": status, "error": asked.error, "evidence": rests_on, **logged(row, asked)}
+        return {**final, "error": asked.error, "evidence": rests_on, **logged(row, asked)}
 
     return generator
 
@@ -120,14 +113,15 @@ def _sentences(state: State, context: Any) -> list[SentenceRef]:
     return as_refs(state["sentences"]) if getattr(context, "answer_from", "passages") == "sentences" else []
 
 
-def read_answer(output: Any) -> tuple[str, Status]:
-    """The answer of an output (None: it can't be parsed), "" if there is none, and the status of the run."""
+def read_answer(output: Any, context: Context, *, final: bool = True) -> FinalAnswer:
+    """The answer of an output (None: it can't be parsed), "" if there is none, and the status of the run.
+
+    Where abstaining is off, words such as `Unknown` are answers. That is so for the `final` answer alone: a step before
+    it may find none.
+    """
     if output is None:
-        return "", "failed"
+        return FinalAnswer(answer="", status="failed", abstention="")
     answer = plain(output.answer)
-    return ("", "unanswerable") if is_abstention(answer) else (answer, "answered")
-
-
-def is_abstention(answer: str) -> bool:
-    """Whether an answer is an abstention."""
-    return answer.casefold().replace("’", "'").rstrip(".") in ABSTENTIONS
+    if is_abstention(answer, words=not final or context.abstain == "on"):
+        return FinalAnswer(answer="", status="unanswerable", abstention=answer)
+    return FinalAnswer(answer=answer, status="answered", abstention="")

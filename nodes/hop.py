@@ -7,7 +7,8 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from nodes.chain import Hop
-from nodes.generator import Answer, is_abstention
+from nodes.generator import Answer
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.place import node_name
@@ -15,6 +16,7 @@ from nodes.kit.rendering import passage_blocks, plain, quoted
 from nodes.kit.state import Node, PassageRef
 from nodes.kit.steps import logged
 from nodes.retriever import retriever
+from prompts.loader import COMMON
 
 __all__ = ["hop_generator", "hop_retriever"]
 
@@ -45,10 +47,12 @@ def hop_generator(prompt: str) -> Node:
         asked: Asked[Answer] = Asked(at=at, node=node_name(), value=None)
         if kept:
             blocks = passage_blocks(await fetch(state, [ref["id"] for ref in kept]))
-            question = {"question": quoted(state["seed"])}
+            # A hop may have no answer even where the run must give one (`abstain`).
+            question = {"question": quoted(state["seed"]), **({} if state.get("final") else COMMON)}
             items = Items("evidence", blocks)
             asked = await ask_model(runtime, prompt, Answer, question, at=at, items=items, role="generator")
         answer = plain(asked.value.answer) if asked.value else ""
+        words = not state.get("final") or runtime.context.abstain == "on"
         hop = Hop(
             id=state["at"],
             question=state["seed"],
@@ -56,7 +60,7 @@ def hop_generator(prompt: str) -> Node:
             relevance=state.get("judged", []),
             kept=[ref["id"] for ref in kept],
             flagged=flagged,
-            answer="" if is_abstention(answer) else answer,
+            answer="" if is_abstention(answer, words=words) else answer,
             problem=asked.problem,
             ending=None,
             ended=False,

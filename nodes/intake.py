@@ -73,6 +73,7 @@ def fresh(question: str, context: Context, given: list[str], index: IndexRef | N
         "given": given,
         "index": index,
         "answer": "",
+        "abstention": "",
         "error": None,
         "evidence": [],
         "sentences": [],

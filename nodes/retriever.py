@@ -24,6 +24,7 @@ def retriever(
     queries: Callable[[Any], Sequence[str]] = lambda state: [state["question"]],
     mode: Callable[[Any], Retriever | None] = lambda context: None,
     top_k: Callable[[Any], int] = lambda context: int(context.top_k),
+    alone: Callable[[Any], int] | None = None,
     limit: Callable[[Any], int] = lambda context: int(context.top_k),
     at: Callable[[Any], str] | None = None,
     ranks_given: Callable[[Any], bool] = lambda context: False,
@@ -39,6 +40,7 @@ def retriever(
         queries: What to search for.
         mode: Search mode; default: the context's.
         top_k: Hits per query.
+        alone: Hits of a query that is the only one; default: `top_k`.
         limit: Most passages in the pool.
         at: Id of the step if there is one query; by default steps are numbered.
         ranks_given: Whether passages given with the question are searched, too; else all are taken.
@@ -53,7 +55,8 @@ def retriever(
             at(state) if at else f"root/retriever/{number}": query
             for number, query in enumerate(dict.fromkeys(queries(state)), start=1)
         }
-        found = await search(state, runtime, asked, mode=mode(context), top_k=top_k(context))
+        hits_each = alone if alone and len(asked) == 1 else top_k
+        found = await search(state, runtime, asked, mode=mode(context), top_k=hits_each(context))
         steps = [
             step(
                 step_id,

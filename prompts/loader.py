@@ -1,9 +1,9 @@
 """Prompts are Markdown files; this finds, checks and fills them.
 
 A file starts with a header between two `---` lines (YAML: `purpose`, `variables`, `source`, and `unused`, a list of the
-variables that the text does without), followed by the text. `{{name}}` stands for a variable and `{{{{` for two literal
-braces. A line `# system` starts the system message, if there is one, and a line `# user` the user's message after it;
-without either, all of the text is the user's message.
+variables that the text does without), followed by the text. `{{name}}` stands for a variable, one of the header's or of
+`COMMON`, and `{{{{` for two literal braces. A line `# system` starts the system message, if there is one, and a line
+`# user` the user's message after it; without either, all of the text is the user's message.
 
 A prompt is swapped without touching code: edit the file; put a file of the same name into the overlay folder
 (`HOPGRAPH_PROMPTS`), where the header may be left out; or give the text in a call's context (`prompt_<role>`).
@@ -42,6 +42,8 @@ _ROLE = re.compile(r"^# (system|user)[ \t]*$", re.MULTILINE)
 _NEWLINE = re.compile(r"\r\n?")
 _HEADER_KEYS = {"purpose", "variables", "source", "unused"}
 MAX_BYTES = 200_000
+COMMON: Mapping[str, str] = {"no_answer": 'write "Not Answerable" as the answer'}
+"""Variables that every prompt may use, with their values where none is given: what to do where there is no answer."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Prompt:
             raise InputError(f"prompt {self.name}: no value for {', '.join(sorted(missing))}")
 
         def value(match: re.Match[str]) -> str:
-            return values[match[1]] if match[1] else "{{"
+            return {**COMMON, **values}[match[1]] if match[1] else "{{"
 
         return [Message(message.role, _VARIABLE.sub(value, message.content)) for message in self.messages]
 
@@ -318,7 +320,7 @@ def _check_variables(body: str, offset: int, known: Mapping[str, str], unused: f
             raise InputError(
                 f"{origin}:{line}: `{{{{` does not start a variable", hint="write {{{{ for two literal braces"
             )
-        if match[1] and match[1] not in known:
+        if match[1] and match[1] not in known and match[1] not in COMMON:
             raise InputError(
                 f"{origin}:{line}: unknown variable {{{{{match[1]}}}}}", hint=f"known here: {', '.join(known)}"
             )

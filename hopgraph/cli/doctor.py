@@ -119,7 +119,7 @@ def _own_endpoints() -> list[Finding]:
     """The generator's and attribution's own servers, if configured."""
     from inference.settings import Role, get_settings
 
-    roles: tuple[Role, ...] = ("generator", "attribution")
+    roles: tuple[Role, ...] = ("generator", "accuracy", "attribution")
     own = [role for role in roles if get_settings().server(role).own]
     return [finding for role in own for finding in asyncio.run(probe(role))]
 

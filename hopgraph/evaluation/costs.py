@@ -137,6 +137,43 @@ def _efr_all(wrong: float, complete: float, questions: int) -> float | None:
     return wrong / questions if questions else None
 
 
+def _by_kept_evidence(totals: Totals) -> tuple[list[bool], list[bool]]:
+    """Whether each question's answer is right: of those whose evidence has all gold passages, and of the others."""
+    rows = [row for row in totals.scores if "passage_recall" in row and "em" in row]
+    complete = [bool(row["em"]) for row in rows if row["passage_recall"] == 1]
+    return complete, [bool(row["em"]) for row in rows if row["passage_recall"] < 1]
+
+
+@TOTALS.register(
+    "mismatch_at_full_recall",
+    of=_by_kept_evidence,
+    label="wrong, all kept",
+    better="lower",
+    source="PRISM, App. A.2, Table 12",
+    places={"passages": 10, "report": 4},
+)
+def _mismatch_at_full_recall(complete: Sequence[bool], partial: Sequence[bool]) -> float | None:
+    """Of the wrong answers, the share whose evidence has all gold passages: answering errors, not retrieval's.
+
+    The caption of Table 12 reads as if the denominator were the questions with full recall; its figures are shares of
+    the wrong answers, as the text says: for MuSiQue, 181 wrong answers, 84 of them among the 99 questions of Table 10.
+    """
+    wrong = complete.count(False) + partial.count(False)
+    return complete.count(False) / wrong if wrong else None
+
+
+@TOTALS.register(
+    "match_at_partial_recall",
+    of=_by_kept_evidence,
+    label="right, gold missing",
+    source="PRISM, App. A.2, Table 12",
+    places={"passages": 11, "report": 5},
+)
+def _match_at_partial_recall(complete: Sequence[bool], partial: Sequence[bool]) -> float | None:
+    """Of the questions whose evidence lacks a gold passage, the share that is answered right all the same."""
+    return partial.count(True) / len(partial) if partial else None
+
+
 def _recall_and_searches(totals: Totals) -> tuple[float, float] | None:
     recall = totals.metrics.get("retrieved_recall")
     return (recall["mean"], totals.costs["searches"]["mean"]) if recall else None

@@ -150,7 +150,7 @@ def _identity(
 def surroundings() -> dict[str, Any]:
     """Endpoint settings, without API keys and passwords in URLs; they may differ on resume."""
     settings = get_settings()
-    urls = ("llm_url", "generator_url", "attribution_url", "judge_url")
+    urls = ("llm_url", "generator_url", "accuracy_url", "attribution_url", "judge_url")
     others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
     found = {name: without_password(getattr(settings, name) or "") or None for name in urls}
     found |= {name: getattr(settings, name) for name in others}

@@ -1,6 +1,6 @@
 """Metrics of one result, each a registered function; tables, reports, exports and docs list them.
 
-All are shares, 0 to 1. The first paragraph of a function's docstring is its explanation in docs/evaluation.md.
+All but counts are shares, 0 to 1. A function's first docstring paragraph is its explanation in docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -25,6 +25,7 @@ __all__ = [
     "METRICS",
     "Outcome",
     "Overlap",
+    "Review",
     "all_retrieved",
     "containment",
     "entity_accuracy",
@@ -33,6 +34,7 @@ __all__ = [
     "normalise_title",
     "overlap",
     "partial_match",
+    "passages_kept",
     "token_f1",
 ]
 
@@ -41,6 +43,14 @@ Fact = tuple[str, int]
 """A sentence: the normalised title of its passage (the id of a passage that is not gold) and its index from 0."""
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+class Review(NamedTuple):
+    """A review of an answer to a step of a run."""
+
+    accepted: bool
+    right: bool
+    """Whether the answer is right."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,12 @@ class Outcome:
     """Passages that any search returned, and gold passages."""
     facts: tuple[Set[Fact], Set[Fact]] | None = None
     """Evidence sentences, for methods that select sentences, and gold ones."""
+    levels: tuple[Sequence[int]] | None = None
+    """Depths of the nodes of the run's tree."""
+    reviews: tuple[Sequence[Review]] | None = None
+    """Reviews of answers to steps."""
+    hops: tuple[int, int] | None = None
+    """The run's hop count, and the question's."""
 
 
 METRICS: Registry[Outcome] = Registry()
@@ -146,7 +162,13 @@ def _stands_in(answer: str, text: str) -> bool:
     return bool(wanted) and f" {wanted} " in f" {normalise(text)} "
 
 
-@METRICS.register("partial_match", of=attrgetter("answer"), source="PRISM, App. A.1 (PMA)")
+@METRICS.register(
+    "partial_match",
+    of=attrgetter("answer"),
+    label="PMA",
+    source="PRISM, App. A.1, Table 6 (PMA)",
+    places={"answers": 4},
+)
 def partial_match(prediction: str, answers: Sequence[str]) -> float:
     """Answers that contain a gold answer or are contained in one.
 
@@ -223,6 +245,22 @@ _overlap(
     places={"passages": 8},
     **_kept,
 )
+
+
+@METRICS.register(
+    "passages_kept",
+    of=attrgetter("evidence"),
+    label="kept",
+    unit="passages",
+    better="lower",
+    source="PRISM, Sec. 3.2, Table 5",
+    places={"passages": 9},
+)
+def passages_kept(found: Set[str], gold: Set[str]) -> float:
+    """Passages that the answer rests on, parts of one article counted once."""
+    return float(len(found))
+
+
 _overlap(
     "retrieved_recall",
     "recall",

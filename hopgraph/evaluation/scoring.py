@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import TypedDict
 
+from hopgraph.evaluation.control import hop_counts, levels, reviews
 from hopgraph.evaluation.costs import COSTS
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import counts_as, gold_of
-from hopgraph.evaluation.metrics import METRICS, Fact, Outcome, normalise_title
+from hopgraph.evaluation.metrics import METRICS, Fact, Outcome, exact_match, normalise_title
 from hopgraph.results import Result
 from nodes.kit.state import SentenceRef
 from stores.passages import Passage
@@ -30,7 +32,7 @@ class Scored(Result):
     answers: list[str]
     """The gold answers."""
     metrics: dict[str, float]
-    """By name in `METRICS`; empty without gold."""
+    """By name in `METRICS`: those that apply."""
 
 
 class Record(TypedDict):
@@ -57,9 +59,10 @@ def score(
     *,
     starts: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
-    """The `METRICS` of one result for which its question has gold, each 0 to 1.
+    """The `METRICS` of one result for which its question has gold.
 
-    A failed run is wrong. For an unanswerable question, status `unanswerable` is correct.
+    A failed run is wrong. For an unanswerable question, status `unanswerable` is correct, and so is an abstention that
+    equals the gold answer (`Unknown`).
 
     Args:
         result: The result.
@@ -71,18 +74,32 @@ def score(
 
 
 def _outcome(result: Result, question: Question, passages: Mapping[str, Passage], starts: Mapping[str, int]) -> Outcome:
-    prediction = result["answer"] if result["status"] == "answered" else ""
+    prediction = result["answer"] if result["status"] == "answered" else _true_word(result, question)
     answer: tuple[str, Sequence[str]] | None = (prediction, question.answers)
     if not question.answerable and result["status"] == "unanswerable":
         answer = (_NO_ANSWER, [_NO_ANSWER])
     elif question.answerable and not question.answers:
         answer = None
     entities = (prediction, question.entities) if question.entities else None
+    steps = Outcome(levels=levels(result), reviews=reviews(result, question), hops=hop_counts(result, question))
     gold = gold_of(question)
     if not gold:
-        return Outcome(answer, entities)
+        return replace(steps, answer=answer, entities=entities)
     evidence, retrieved = ({counts_as(key, question, passages) for key in result[k]} for k in ("evidence", "retrieved"))
-    return Outcome(answer, entities, (evidence, gold), (retrieved, gold), _facts(result, question, passages, starts))
+    return replace(
+        steps,
+        answer=answer,
+        entities=entities,
+        evidence=(evidence, gold),
+        retrieved=(retrieved, gold),
+        facts=_facts(result, question, passages, starts),
+    )
+
+
+def _true_word(result: Result, question: Question) -> str:
+    """An abstention in the very words of the gold answer, such as "Unknown" or "None", is that answer; else ""."""
+    words = result.get("abstention", "") if result["status"] == "unanswerable" else ""
+    return words if exact_match(words, question.answers) else ""
 
 
 def _facts(

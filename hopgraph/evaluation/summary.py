@@ -33,6 +33,12 @@ class Group(TypedDict):
     wrong_despite_full_recall: int
     """All gold passages were retrieved, and the answer is wrong (PRISM, App. A.2): an answering error."""
     right_despite_missing_gold: int
+    share_of_incomplete: float | None
+    """Of the variant's questions whose evidence lacks a gold passage, the share in this group (PRISM, Tables 8-11)."""
+    share_of_wrong: float | None
+    """Of its wrong answers, the share in this group."""
+    right_at_wrong_hops: float | None
+    """Of the group's questions whose hop count was predicted wrong, the share answered right (PAR-RAG, Table 4)."""
 
 
 class VariantSummary(TypedDict):
@@ -59,7 +65,12 @@ class VariantSummary(TypedDict):
     efr_all: float | None
     retrieval_efficiency: float | None
     money: float | None
-    """Mean cost of a question, at the price given. This and the three above are `TOTALS`."""
+    """Mean cost of a question, at the price given."""
+    mismatch_at_full_recall: float | None
+    match_at_partial_recall: float | None
+    review_agreement: float | None
+    right_at_wrong_hops: float | None
+    """This and the seven above are `TOTALS`."""
     types: dict[str, Group]
     hops: dict[str, Group]
 
@@ -187,10 +198,25 @@ def _groups(
     for record in records:
         if name := group_of(questions[record["id"]]):
             found[name].append(record)
-    return {name: _group(found[name]) for name in sorted(found)}
+    return {name: _group(found[name], records) for name in sorted(found)}
 
 
-def _group(records: Sequence[Record]) -> Group:
+def _incomplete(record: Record) -> bool:
+    return record["metrics"].get("passage_recall", 1.0) < 1
+
+
+def _wrong(record: Record) -> bool:
+    return record["metrics"].get("em", 1.0) < 1
+
+
+def _share(of: Callable[[Record], bool], part: Sequence[Record], whole: Sequence[Record]) -> float | None:
+    count = sum(map(of, whole))
+    return sum(map(of, part)) / count if count else None
+
+
+def _group(records: Sequence[Record], every: Sequence[Record]) -> Group:
+    """The figures of a group, of `every` record of the variant."""
+
     def mean(metric: str) -> float | None:
         values = [record["metrics"][metric] for record in records if metric in record["metrics"]]
         return sum(values) / len(values) if values else None
@@ -204,6 +230,11 @@ def _group(records: Sequence[Record]) -> Group:
         recall=mean("retrieved_recall"),
         wrong_despite_full_recall=sum(bool(m["all_gold_retrieved"]) and not m["em"] for m in both),
         right_despite_missing_gold=sum(bool(m["em"]) and not m["all_gold_retrieved"] for m in both),
+        share_of_incomplete=_share(_incomplete, records, every),
+        share_of_wrong=_share(_wrong, records, every),
+        right_at_wrong_hops=TOTALS["right_at_wrong_hops"].measure(
+            Totals([r["metrics"] for r in records], {}, {}, None)
+        ),
     )
 
 

@@ -99,7 +99,7 @@ def all_questions(case: Case) -> list[str]:
 def subquestions(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     """The sub-questions for all facts; the question itself if the agent errs."""
     case = the_case(prompt)
-    return {"subquestions": [case.question[:200]] if errs else all_questions(case)[:8]}
+    return {"subquestions": [case.question] if errs else all_questions(case)[:8]}
 
 
 def entities(case: Case, fact: Fact, values: Mapping[int, str]) -> list[str]:
@@ -108,7 +108,7 @@ def entities(case: Case, fact: Fact, values: Mapping[int, str]) -> list[str]:
     if not fact.relation:
         return [asked[:100]]
     subject = asked.removesuffix("?").removeprefix(f"What is the {fact.relation} of ")
-    return [subject[:200], f"{fact.relation} of {subject}"[:200]]
+    return [subject, f"{fact.relation} of {subject}"]
 
 
 def reason(agents: Agents, prompt: Prompt, errs: bool) -> Reply:

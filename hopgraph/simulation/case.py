@@ -9,14 +9,13 @@ from functools import cached_property
 from itertools import product
 
 from hopgraph.evaluation.metrics import normalise
+from inference.limits import QUESTION_LENGTH
 from nodes.kit.rendering import quoted
 
 __all__ = ["REFERENCE", "Case", "Fact", "Form", "form_key", "same", "squeezed"]
 
 REFERENCE = re.compile(r"#(\d)")
 """Placeholder for the answer of an earlier fact."""
-_LONGEST = 200
-"""Maximum characters of a sub-question."""
 _PHRASES = 8
 """Maximum wordings of a sub-question: each answer it needs is named or described."""
 
@@ -59,6 +58,8 @@ class Case:
     question: str
     answers: tuple[str, ...]
     facts: tuple[Fact, ...]
+    compound: bool = False
+    """Whether each fact is an answer of its own; else they are chained or compared (HANRAG, Sec. 3)."""
 
     @cached_property
     def last(self) -> tuple[Fact, ...]:
@@ -108,7 +109,7 @@ class Case:
         if attempt == 1 and fact.relation:
             return f"{_filled(fact.subject, put_in)} {fact.relation}"
         text = _tidy(_filled(fact.words, put_in)) if attempt < 2 else self.question
-        return text if len(text) <= _LONGEST else fact.words
+        return text if len(text) <= QUESTION_LENGTH else fact.words
 
     def statement(self, fact: Fact, values: Mapping[int, str]) -> str:
         """A fact with its value of `values`, as one sentence."""

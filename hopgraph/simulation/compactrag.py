@@ -20,8 +20,8 @@ def _graph(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         one = case.fact(fact.needs[0]) if len(fact.needs) == 1 else None
         word = f"this {one.relation}" if one and one.relation and one.relation.isalpha() else ""
         text = case.ask(fact, {number: word or f"#{number}" for number in fact.needs})
-        rows.append({"question": text[:200], "depends_on": list(fact.needs)})
-    return {"subquestions": [{"question": case.question[:200], "depends_on": []}] if errs else rows[:16]}
+        rows.append({"question": text, "depends_on": list(fact.needs)})
+    return {"subquestions": [{"question": case.question, "depends_on": []}] if errs else rows[:16]}
 
 
 def _synthesise(agents: Agents, prompt: Prompt, errs: bool) -> Reply:

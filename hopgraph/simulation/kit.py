@@ -13,6 +13,7 @@ from typing import Any
 
 from hopgraph.simulation.case import Case, Fact, Form, form_key, same, squeezed
 from hopgraph.simulation.endpoint import Completion, Request, Token
+from nodes.kit.rendering import UNKNOWN
 
 __all__ = ["CLAIM", "NO_ANSWER", "SURE", "Agents", "Passage", "Prompt", "Reply", "Role", "completion"]
 
@@ -24,7 +25,7 @@ _SENTENCE = re.compile(r"^\[(\d+\.\d+)\] (.*)$", re.MULTILINE)
 _QUESTION = re.compile(r"<question>(?P<question>.*?)</question>", re.DOTALL)
 CLAIM = re.compile(r'^Claim: the answer to "(?P<question>.*)" is "(?P<answer>.*)"\.$', re.MULTILINE)
 _QUERY = re.compile(r"<query>(.*?)</query>", re.DOTALL)
-_UNKNOWN = frozenset({"", "(unknown)", "(no answer, see the passages)"})
+_UNKNOWN = frozenset({"", UNKNOWN, "(no answer, see the passages)"})
 Reply = Mapping[str, Any] | Completion
 Role = Callable[["Agents", "Prompt", bool], Reply]
 """An agent's reply to a prompt; the last argument: whether it errs."""

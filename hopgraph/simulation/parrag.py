@@ -19,9 +19,9 @@ def _plan(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         for text in all_questions(case)
     ]
     if len(case.last) > 1:
-        steps.append({"thought": "The facts are compared.", "question": case.question[:200], "action": "Answer"})
+        steps.append({"thought": "The facts are compared.", "question": case.question, "action": "Answer"})
     if errs:
-        steps = [{"thought": "It can be looked up.", "question": case.question[:200], "action": "Retrieve"}]
+        steps = [{"thought": "It can be looked up.", "question": case.question, "action": "Retrieve"}]
     return {"steps": steps}
 
 
@@ -64,8 +64,8 @@ def _refine(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         form = case.form_of(prompt.question)
         if form is not None and not errs:
             stated, known = prompt.stated(case, _STEP.findall(prompt.text))
-            return {"question": case.ask(form.fact, case.values((), stated, known))[:200]}
-    return {"question": prompt.question[:200]}
+            return {"question": case.ask(form.fact, case.values((), stated, known))}
+    return {"question": prompt.question}
 
 
 ROLES: dict[str, Role] = {

@@ -36,7 +36,7 @@ def _add(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     if errs:
         gold = _gold_labels(prompt)
         missing = _labels(prompt, lambda label, _: label not in gold and label not in current)[:1]
-    return {"evidence": [*current, *missing][:32]}
+    return {"evidence": missing[:32]}
 
 
 ROLES: dict[str, Role] = {

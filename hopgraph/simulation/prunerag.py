@@ -12,8 +12,8 @@ from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
 def _expand(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     """Answer from the passages; else split a query with several unknowns; else name entities to search for."""
-    may = {kind: f'"type": "{kind}"' in prompt.text for kind in ("answer", "query", "entity")}
-    slots = re.search(r'"queries": \[(.*?)\]', prompt.text)
+    may = {kind: f'"type": "{kind}"' in prompt.text for kind in ("answer", "query", "entity", "none")}
+    slots = re.search(r'"queries": \[((?:"\.\.\."(?:, )?)+)\]', prompt.text)
     number = slots[1].count('"..."') if slots else 2
     case, form = _asked_in(prompt)
     target = form.fact if form else None
@@ -31,8 +31,10 @@ def _expand(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     if may["entity"]:
         wanted = next((fact for fact in needed if fact.number not in values), needed[-1])
         return {"type": "entity", "entities": entities(case, wanted, values)[:number]}
+    if may["none"]:
+        return {"type": "none"}
     if may["query"]:
-        return {"type": "query", "queries": ([*queries, *[prompt.query[:200]] * number])[:number]}
+        return {"type": "query", "queries": ([*queries, *[prompt.query] * number])[:number]}
     return {"type": "answer", "answer": ""}
 
 
@@ -84,7 +86,7 @@ def _results(case: Case, text: str) -> list[tuple[str, str]]:
     """Sub-queries with their results, one a line; the line of an entity node has a summary."""
     rows = []
     keys = sorted(case.forms, key=len, reverse=True)
-    for line in re.findall(r"^- (.*)$", text, re.MULTILINE):
+    for line in re.findall(r"^ *- (.*)$", text, re.MULTILINE):
         seen = squeezed(line)
         asked = next((key for key in keys if seen.startswith(key)), None)
         if asked is not None:

@@ -16,7 +16,7 @@ def _ask_on(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     wanted = next_unknown(case, values)
     attempts = times_asked(case, wanted, rows) if wanted else 0
     if not errs and found is None and wanted and attempts < 3 and '"follow_up"' in prompt.text:
-        return {"type": "follow_up", "question": case.ask(wanted, values, attempts)[:200]}
+        return {"type": "follow_up", "question": case.ask(wanted, values, attempts)}
     return {"type": "final", "answer": or_mistake(agents, prompt, found, errs)}
 
 

@@ -20,6 +20,12 @@ from nodes.kit.rendering import counted
 
 __all__ = ["columns", "print_summary"]
 
+_SHARES = {
+    "share_of_incomplete": "of gold not kept",
+    "share_of_wrong": "of wrong",
+    "right_at_wrong_hops": "right, hops wrong",
+}
+"""Columns and rows of a group's shares, which a table of groups leaves out where no group has one."""
 MAX_GROUPED = 3
 """Maximum number of variants for which error tables are shown; `--json` has all."""
 
@@ -108,6 +114,8 @@ def _comparison(pair: Pair) -> Printed:
 
 def _paper(found: PaperTable) -> Printed:
     """A paper's table, with the run's figures next to its own."""
+    if "groups_of" in found:
+        return _paper_groups(found)
     metrics = [ALL_METRICS[name] for name in next(iter(found["rows"].values()))]
     table = _table(f"{found['source']} ({found['setup']})", "method", [])
     for metric in metrics:
@@ -119,15 +127,30 @@ def _paper(found: PaperTable) -> Printed:
     return table
 
 
+def _paper_groups(found: PaperTable) -> Printed:
+    """The same for shares of groups of questions."""
+    table = _table(f"{found['source']} ({found['setup']})", found["groups_of"], [])
+    for group in next(iter(found["rows"].values())):
+        table.add_column(group, justify="right")
+        table.add_column("paper", justify="right", style="dim")
+    for key, sides in found["rows"].items():
+        cells = [_percent(value) for side in sides.values() for value in (side["here"], side["paper"])]
+        table.add_row(*map(Text, [_SHARES[key], *cells]))
+    return table
+
+
 def _plain(value: float | None, metric: Metric[Any]) -> str:
     return "-" if value is None else f"{value * metric.scale:,.{0 if value >= 1000 else 1}f}"
 
 
 def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Printed:
-    columns = ["n", "failed", "EM", "F1", "recall", "wrong, gold found", "right, gold missing"]
+    shown = [key for key in _SHARES if any(group[key] is not None for group in groups.values())]  # type: ignore[literal-required]
+    labels = [_SHARES[key] for key in shown]
+    columns = ["n", "failed", "EM", "F1", "recall", *labels, "wrong, gold found", "right, gold missing"]
     table = _table(f"{variant} by {name}", name, columns)
     for key, group in groups.items():
-        shares = [_percent(value) for value in (group["em"], group["f1"], group["recall"])]
+        keys = ("em", "f1", "recall", *shown)
+        shares = [_percent(group[key]) for key in keys]  # type: ignore[literal-required]
         errors = [group["wrong_despite_full_recall"], group["right_despite_missing_gold"]]
         table.add_row(Text(key), str(group["n"]), str(group["failed"]), *shares, *map(str, errors))
     return table

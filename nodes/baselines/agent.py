@@ -77,20 +77,19 @@ async def agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, 
             "decompose", question=thought, answer=f"{action}[{argument}]", problem=problem, instead=instead
         )
         return {"turns": [*turns, turn], **logged(row, asked)}
-    answer, status = read_answer(Answer(answer=argument) if asked.value else None)
+    final = read_answer(Answer(answer=argument) if asked.value else None, runtime.context)
     row = asked.step(
         "answer",
         question=question,
-        answer=answer,
-        verdict=status,
+        answer=final["answer"],
+        verdict=final["status"],
         evidence=[ref["id"] for ref in passages],
         problem=problem,
         instead=instead,
     )
     return {
         "turns": [*turns, turn],
-        "answer": answer,
-        "status": status,
+        **final,
         "error": asked.error,
         "evidence": passages,
         **logged(row, asked),

@@ -82,21 +82,20 @@ async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[s
         )
         return {"at": at, "seed": seed, **logged(row, asked)}
     # An empty follow-up question was parsed, so the run does not fail: it has no answer.
-    answer, status = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen)
+    final = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen, runtime.context)
     evidence = chain_evidence(state)
     row = asked.step(
         "answer",
         question=state["question"],
-        answer=answer,
-        verdict=status,
+        answer=final["answer"],
+        verdict=final["status"],
         evidence=[ref["id"] for ref in evidence],
         problem=empty,
         instead="there is no answer",
     )
     return {
         "seed": "",
-        "answer": answer,
-        "status": status,
+        **final,
         "error": asked.error,
         "evidence": evidence,
         **logged(row, asked),

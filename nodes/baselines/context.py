@@ -49,6 +49,7 @@ class StandardRagContext(Context):
     """One search, one answer."""
 
     method = "standard_rag"
+    paper_retriever = "dense"  # as PruneRAG, CompactRAG (Contriever) and PAR-RAG measure it; HANRAG has BM25
 
     prompt_answer: str | None = prompt_field("standard_rag/answer", "generator")
 
@@ -57,6 +58,7 @@ class SelfAskContext(Context):
     """Self-Ask: follow-up questions, one after the other."""
 
     method = "self_ask"
+    paper_retriever = "dense"  # as CompactRAG measures it (Contriever); its own paper asks a web search
 
     max_follow_ups: int = Field(
         default=5, ge=0, le=20, title="Follow-ups", description="Follow-up questions at most; then it has to answer."

@@ -37,11 +37,12 @@ async def drafter(state: IterRetGenState, runtime: Runtime[IterRetGenContext]) -
         items=Items("evidence", await passages_or_sentences(state, runtime.context)),
         role="generator",
     )
-    answer, status = read_answer(asked.value)
+    final = read_answer(asked.value, runtime.context)
+    answer, status = final["answer"], final["status"]
     update: dict[str, Any] = {"status": status, "error": asked.error}
     instead = "there is no answer"
     if asked.value:
-        update |= {"draft": plain(f"{asked.value.thought} {answer}"), "answer": answer}
+        update |= {"draft": plain(f"{asked.value.thought} {answer}"), **final}
     elif state["iteration"] and not state["error"]:
         answer, status = state["answer"], state["status"]
         update, instead = {}, "the answer before it stands"

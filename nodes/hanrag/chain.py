@@ -13,11 +13,16 @@ from nodes.kit.state import RunError
 __all__ = ["conclude", "send_hop"]
 
 
-def send_hop(state: HanState, question: str, number: int | None = None) -> Send:
+def send_hop(state: HanState, question: str, number: int | None = None, *, final: bool = False) -> Send:
     """A task in which ANRAG answers one question; by default it is the next hop of the chain."""
     at = hop_id(number or next_hop(state))
     task = AnragInput(
-        at=at, seed=question, given=state["given"], index=state["index"], settings=state.get("settings", {})
+        at=at,
+        seed=question,
+        given=state["given"],
+        index=state["index"],
+        settings=state.get("settings", {}),
+        final=final,
     )
     return Send("anrag", task)
 

@@ -16,7 +16,7 @@ from nodes.hanrag.verdict import Verdict, ask_verdict, weigh
 from nodes.kit.events import tell_verdicts
 from nodes.kit.model import Items
 from nodes.kit.person import decide, shown
-from nodes.kit.rendering import quoted
+from nodes.kit.rendering import UNKNOWN, quoted
 from nodes.kit.steps import logged
 
 __all__ = ["ending_discriminator"]
@@ -43,7 +43,7 @@ async def ending_discriminator(state: HanState, runtime: Runtime[HanContext]) ->
     chain, threshold = state["chain"], context.ending_threshold
     at = f"{chain[-1]['id']}/ending"
     if context.by_encoder("ending"):
-        answered = [(hop["question"], hop["answer"]) for hop in chain]
+        answered = [(hop["question"], hop["answer"] or UNKNOWN) for hop in chain]
         verdict = weigh(at, await asyncio.to_thread(revelator.ending, state["question"], answered), threshold)
     else:
         values, items = {"question": quoted(state["question"])}, Items("chain", written(chain))
@@ -75,7 +75,7 @@ def _ask_person(state: HanState, verdict: Verdict, context: HanContext) -> bool:
     said = decide(
         {
             "question": state["question"],
-            "chain": [f"{hop['question']} {hop['answer'] or '(unknown)'}" for hop in state["chain"]],
+            "chain": [f"{hop['question']} {hop['answer'] or UNKNOWN}" for hop in state["chain"]],
             "verdict": words,
             "evidence": shown(last["retrieved"], last["kept"]),
         },

@@ -25,6 +25,8 @@ class AnragInput(TypedDict):
     given: list[str]
     index: IndexRef | None
     settings: dict[str, Any]
+    final: NotRequired[bool]
+    """Whether its answer is the run's: the question is answered in a single step."""
 
 
 class AnragOutput(TypedDict):

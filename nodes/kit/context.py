@@ -82,6 +82,13 @@ class Context(BaseModel):
         title="Preset",
         description="`paper` uses the paper's settings for everything not set explicitly.",
     )
+    abstain: Literal["on", "off"] = Field(
+        default="on",
+        title="Abstain",
+        description=(
+            "`off`: the final answer is the most likely one, never that there is none. Steps before it may find none."
+        ),
+    )
     temperature: float = Field(
         default=0.0, ge=0.0, le=2.0, title="Temperature", description="Sampling temperature; 0 is greedy."
     )

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
@@ -23,6 +24,7 @@ from inference.ledger import Call
 from inference.limits import close_json
 from inference.settings import Role, get_settings
 from inference.structured import BadOutput, parse_output
+from nodes.kit.abstention import GUESS
 from nodes.kit.context import Context
 from nodes.kit.deadlines import within_deadlines
 from nodes.kit.events import RepliedEvent, tell
@@ -48,6 +50,8 @@ class Asked(Work, Generic[Output]):
     """None if the output can't be used, even after the repair."""
     logprobs: list[float] = field(default_factory=list)
     """Log-probabilities of the tokens that spell the scored field; empty if not requested or not returned."""
+    each: list[list[float]] = field(default_factory=list)
+    """The same of each item's scored field, where the path has `EACH`."""
     probability: float | None = None
     """Probability that the scored field, a boolean, is true; None if not requested or not available."""
 
@@ -112,7 +116,8 @@ async def ask_model(
         at: Id of the trajectory step that the call belongs to.
         items: Blocks of text for one more variable, as many of them as fit the model's context.
         role: The model to call: the generator's for answers, attribution's to check them against passages.
-        score: Path of the output's field to return token log-probabilities of.
+        score: Path of the output's field to return token log-probabilities of; `EACH` in it stands for every item of
+            an array.
         binary: The scored field is a boolean, return the probability that it is true.
         read: Reads the output from plain text, for models trained to reply in their own format: no JSON is
             requested, and nothing is repaired. It raises `BadOutput`.
@@ -147,7 +152,9 @@ async def _ask_and_repair(context: Context, question: _Question[Output]) -> Aske
     """As `ask_model`, without deadlines."""
     text = await asyncio.to_thread(load_prompt, question.prompt, context.prompt_override(question.prompt))
     endpoint = await open_endpoint(_model_of(context, question.role), question.role)
-    messages, truncated = await _fit(endpoint, text, question.values, question.items, context.max_tokens)
+    guess = {"no_answer": GUESS} if context.abstain == "off" else {}
+    values = {**guess, **question.values}
+    messages, truncated = await _fit(endpoint, text, values, question.items, context.max_tokens)
     call = ledger_entry(
         f"{thread_id()}.{context.method}.{question.node}.{hashlib.sha256(question.at.encode()).hexdigest()[:8]}",
         "model",
@@ -158,7 +165,7 @@ async def _ask_and_repair(context: Context, question: _Question[Output]) -> Aske
         model=await endpoint.model_name(),
     )
     read, output, score = question.read, question.output, question.score
-    schema = None if read else Schema(f"{context.method}__{question.node}", output_schema(output))
+    schema = None if read else Schema(f"{context.method}__{question.node}", _schema(output, values))
     cut: list[str] = []
     parse = read or (lambda text: parse_output(text, output, cut))
     shown = ShownAnswer(question.node) if question.role == "generator" and schema is not None else None
@@ -186,6 +193,7 @@ async def _ask_and_repair(context: Context, question: _Question[Output]) -> Aske
         cut="; ".join(dict.fromkeys(cut)) if usable else "",
         value=value,
         logprobs=raw["logprobs"] if usable else [],
+        each=raw.get("each", []) if usable else [],
         probability=raw["probability"] if usable else None,
     )
 
@@ -207,6 +215,18 @@ def output_schema(output: type[BaseModel]) -> Mapping[str, Any]:
         return kept | {"additionalProperties": False} if kept.get("type") == "object" else kept
 
     schema: Mapping[str, Any] = clean(output.model_json_schema())
+    return schema
+
+
+def _schema(output: type[BaseModel], values: Mapping[str, str]) -> Mapping[str, Any]:
+    """The JSON schema of an output; where abstaining is off, a text `answer` is not empty."""
+    schema = output_schema(output)
+    if values.get("no_answer") != GUESS:
+        return schema
+    schema = deepcopy(dict(schema))
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if (answer := part.get("properties", {}).get("answer", {})).get("type") == "string":
+            answer["minLength"] = 1
     return schema
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from inference.limits import UNKNOWN
 from nodes.kit.state import SentenceRef
 from stores.passages import Passage
 
 __all__ = [
+    "UNKNOWN",
     "Labels",
     "counted",
     "is_label",

@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import NotRequired
 
 from langgraph.func import task
 from typing_extensions import TypedDict
@@ -20,7 +21,7 @@ from inference.errors import EndpointError
 from inference.ledger import Call
 from inference.reply_cache import ResponseCache
 from inference.settings import get_settings
-from inference.structured import field_logprobs, true_probability
+from inference.structured import EACH, field_logprobs, field_paths, true_probability
 from nodes.kit.context import Context
 from nodes.kit.streaming import ShownAnswer
 from nodes.kit.tracers import traced_failure
@@ -45,6 +46,8 @@ class RawReply(TypedDict):
     prompt: bytes
     """The request, for inspecting the run later: see `unpack_prompt`."""
     probability: float | None
+    each: NotRequired[list[list[float]]]
+    """Log-probabilities of each scored field, where the path has `EACH`."""
 
 
 @dataclass(frozen=True)
@@ -101,15 +104,17 @@ async def _send(request: Request) -> RawReply:
         "finish_reason": reply.finish_reason,
         "cached": reply.cached,
     }
-    scored = field_logprobs(reply.text, reply.tokens, request.score) if request.score else []
-    return RawReply(
+    paths = field_paths(reply.text, request.score) if request.score else []
+    each = [[token.logprob for token in field_logprobs(reply.text, reply.tokens, path)] for path in paths]
+    raw = RawReply(
         text=reply.text,
         finish_reason=reply.finish_reason,
         call=call,
-        logprobs=[token.logprob for token in scored],
+        logprobs=[value for values in each for value in values],
         prompt=pack_prompt(request.messages),
         probability=true_probability(reply.text, reply.tokens, request.score) if request.binary else None,
     )
+    return {**raw, "each": each} if EACH in request.score else raw
 
 
 def pack_prompt(messages: Sequence[Message]) -> bytes:

@@ -153,6 +153,8 @@ class State(TypedDict, total=False):
     answer: str
     """"" when the question can't be answered."""
     status: Status
+    abstention: str
+    """The model's words where the status is `unanswerable`: "Unknown" may be the right answer, which scoring sees."""
     error: RunError | None
     evidence: list[PassageRef]
     """Evidence for the answer, best first."""

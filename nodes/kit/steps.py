@@ -78,7 +78,7 @@ class Work:
             "node": self.node,
             "calls": len(self.calls),
             "truncated": self.truncated,
-            "fallback": "; ".join(filter(None, [why, instead])) if why else self.cut,
+            "fallback": "; ".join(filter(None, [why, instead if why else "", self.cut])),
         }
         return step(self.at, kind, **(own | fields))
 

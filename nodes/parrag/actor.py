@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,9 +9,10 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import LongText
-from nodes.generator import is_abstention
+from nodes.kit.abstention import is_abstention
+from nodes.kit.citations import read_citations
 from nodes.kit.model import Items, ask_model
-from nodes.kit.rendering import passage_blocks, plain, quoted
+from nodes.kit.rendering import passage_blocks, quoted
 from nodes.kit.search import search
 from nodes.kit.state import PassageRef
 from nodes.kit.steps import logged
@@ -20,9 +20,7 @@ from nodes.parrag.context import ParContext
 from nodes.parrag.plan import chosen, current_step, step_id, trajectory, with_step
 from nodes.parrag.state import Attempt, ParState, PlanStep
 
-__all__ = ["actor", "read_citations", "reviser"]
-
-_CITATION = re.compile(r"\s*[\[［]\s*(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*[\]］]")
+__all__ = ["actor", "reviser"]
 
 
 class CitedAnswer(BaseModel):
@@ -32,11 +30,17 @@ class CitedAnswer(BaseModel):
 
 
 async def actor(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
-    """Answer the current step: from a search, or, where its action is Answer, from the steps before it."""
+    """Answer the current step: from a search, or, where its action is Answer, from the steps before it.
+
+    An Answer step with no answer before it has nothing to answer from: it searches, and the step records it.
+    """
     plan_step, at = current_step(state), step_id(state)
-    if plan_step["action"] == "Answer":
+    if plan_step["action"] != "Answer":
+        return await _search_and_answer(state, runtime, at)
+    if any(attempt["answer"] for row in state["plan"][: state["current"]] if (attempt := chosen(row))):
         return await _answer_from_trajectory(state, runtime, at)
-    return await _search_and_answer(state, runtime, at)
+    state = {**state, **with_step(state, {**plan_step, "action": "Retrieve"})}  # type: ignore[typeddict-item]
+    return await _search_and_answer(state, runtime, at, problem="there is no answer before this step to answer from")
 
 
 async def reviser(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
@@ -52,6 +56,7 @@ async def _search_and_answer(
     *,
     parent: str = "root",
     mode: Literal["sparse"] | None = None,
+    problem: str = "",
 ) -> dict[str, Any]:
     plan_step = current_step(state)
     found = await search(state, runtime, {at: plan_step["asked"]}, mode=mode)
@@ -71,10 +76,11 @@ async def _search_and_answer(
         parent=parent,
         question=plan_step["asked"],
         answer=attempt["answer"],
-        verdict="cites nothing" if attempt["uncited"] and attempt["answer"] else "",
+        verdict="cites nothing" if attempt["uncited"] else "" if attempt["answer"] else "no answer",
         evidence=attempt["cited"],
         searches=1,
-        instead="the step has no answer",
+        problem=problem,
+        instead="the step has no answer" if asked.problem else "it searches",
     )
     attempts = [*plan_step["attempts"], attempt]
     now: PlanStep = {**plan_step, "attempts": attempts, "chosen": len(attempts) - 1}
@@ -99,30 +105,21 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[ParContext],
         "answer",
         question=plan_step["asked"],
         answer=attempt["answer"],
+        verdict="" if attempt["answer"] else "no answer",
         evidence=attempt["cited"],
         instead="the step has no answer",
     )
     return {**with_step(state, {**plan_step, "attempts": [attempt], "chosen": 0}), **logged(row, asked)}
 
 
-def read_citations(text: str, documents: Sequence[PassageRef]) -> tuple[str, list[str]]:
-    """An answer without its citations, and the passages they name, in order; numbers that name none are dropped.
-
-    Args:
-        text: With citations such as `[2]` or `[1, 3]`.
-        documents: What the numbers count, from 1.
-    """
-    numbers = [int(number) for match in _CITATION.finditer(text) for number in re.findall(r"\d+", match[1])]
-    cited = [documents[number - 1]["id"] for number in dict.fromkeys(numbers) if 1 <= number <= len(documents)]
-    return plain(_CITATION.sub("", text)), cited
-
-
 def _attempt(documents: Sequence[PassageRef], answer: str, cited: Sequence[str]) -> Attempt:
+    """An answer with its evidence: what it cites, or else all that was retrieved; of no answer, none."""
+    answer = "" if is_abstention(answer) else answer
     return Attempt(
         documents=list(documents),
-        answer="" if is_abstention(answer) else answer,
-        cited=list(cited) or [ref["id"] for ref in documents],
-        uncited=not cited,
+        answer=answer,
+        cited=(list(cited) or [ref["id"] for ref in documents]) if answer else [],
+        uncited=bool(answer) and not cited,
         accuracy=None,
         attribution="",
         credibility=None,

@@ -89,8 +89,10 @@ class ParContext(Context):
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Attribution may have its own scorer."""
-        return ("attribution",) if self.attribution == "attrscore" else ()
+        """Both judges may be other models (Sec. 4.5.3)."""
+        settings = get_settings()
+        found: list[Role] = ["accuracy"] if settings.accuracy_url or settings.accuracy_model else []
+        return (*found, "attribution") if self.attribution == "attrscore" else (*found,)
 
     def check(self) -> None:
         """A scorer that is asked for has to be named."""

@@ -53,6 +53,7 @@ async def accuracy_judge(state: ParState, runtime: Runtime[ParContext]) -> dict[
         {"question": quoted(plan_step["asked"]), "answer": quoted(attempt["answer"])},
         at=review_id(state),
         items=Items("documents", passage_blocks(await fetch(state, attempt["cited"]))),
+        role="accuracy",
     )
     value = round(asked.value.score, 4) if asked.value else 0.0
     judged = Judgement(value=value, label="", problem=asked.problem, truncated=asked.truncated)
@@ -95,7 +96,7 @@ async def ask_attribution(
         Attribution,
         {"question": quoted(question), "answer": quoted(answer)},
         at=at,
-        items=Items("documents", passage_blocks(passages)),
+        items=Items("documents", [quoted(p.text) for p in passages] if scored else passage_blocks(passages)),
         role="attribution" if scored else "llm",
         read=read_label if scored else None,
     )

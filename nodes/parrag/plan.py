@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodes.kit.rendering import quoted
+from nodes.kit.rendering import UNKNOWN, quoted
 from nodes.parrag.state import Attempt, ParState, PlanStep
 
 __all__ = ["chosen", "current_step", "is_last", "review_id", "step_id", "trajectory", "with_step"]
@@ -54,6 +54,6 @@ def trajectory(state: ParState, upto: int | None = None) -> list[str]:
         cited = "; ".join(quoted(titles[key]) for key in attempt["cited"] if key in titles) or "(none)"
         blocks.append(
             f'<step number="{number}">\nThought: {quoted(step["thought"])}\nQuestion: {quoted(step["asked"])}\n'
-            f"Answer: {quoted(attempt['answer']) or '(unknown)'}\nEvidence: {cited}\n</step>"
+            f"Answer: {quoted(attempt['answer']) or UNKNOWN}\nEvidence: {cited}\n</step>"
         )
     return blocks

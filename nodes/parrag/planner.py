@@ -41,7 +41,7 @@ async def planner(state: ParState, runtime: Runtime[ParContext]) -> dict[str, An
     examples = await asyncio.to_thread(
         choose_exemplars, question, context.exemplars, hops=state["hops"], count=context.exemplar_count
     )
-    values = {"question": quoted(question), "exemplars": _written(examples)}
+    values = {"question": quoted(question), "exemplars": _written(examples), "steps": str(context.max_steps)}
     asked = await ask_model(runtime, "parrag/planner", Plan, values, at="root/planner")
     plan = [_planned(row) for row in (asked.value.steps if asked.value else []) if plain(row.question)]
     kept = plan[: context.max_steps]

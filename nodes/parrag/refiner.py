@@ -35,7 +35,7 @@ async def refiner(state: ParState, runtime: Runtime[ParContext]) -> dict[str, An
         runtime,
         "parrag/refiner",
         RefinedQuestion,
-        {"question": quoted(plan_step["question"])},
+        {"question": quoted(plan_step["question"]), "original": quoted(state["question"])},
         at=f"{step_id(state)}/question",
         items=Items("trajectory", trajectory(state, state["current"])),
     )

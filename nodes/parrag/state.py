@@ -17,7 +17,7 @@ class Attempt(TypedDict):
     documents: list[PassageRef]
     answer: str
     cited: list[str]
-    """Ids of the passages it cites: its evidence."""
+    """Ids of the passages it cites: its evidence. Without an answer there is none."""
     uncited: bool
     """It cites none of them: all retrieved passages are its evidence."""
     accuracy: float | None

@@ -15,7 +15,10 @@ __all__ = ["adder"]
 
 
 async def adder(state: PrismState, runtime: Runtime[PrismContext]) -> dict[str, Any]:
-    """Add sentences to the evidence; none is removed. Output that can't be used adds nothing, and the step says so."""
+    """Add sentences to the evidence; none is removed, and those it has already may be named again.
+
+    Output that can't be used adds nothing, and the step says so.
+    """
     current = as_refs(state.get("selected", []))
     begins_round = runtime.context.adder_first
     iteration = state.get("iteration", 0) + begins_round

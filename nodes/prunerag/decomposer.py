@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, RootModel
 
 from inference.limits import LongText, QuestionText
-from nodes.generator import is_abstention
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_blocks, plain, quoted
@@ -24,13 +24,21 @@ __all__ = ["decomposer", "gated", "open_branches"]
 
 NAME = "decomposer"
 """Under which a node that is asked again is recorded, too."""
-BranchKind = Literal["answer", "query", "entity"]
+BranchKind = Literal["answer", "query", "entity", "none"]
+_ANSWER = "An answer is short (a name, a date, a place, a number, yes or no) and rests on the passages alone"
 _CHOICES = {
-    "answer": '{"type": "answer", "answer": "..."} if the passages suffice to answer the query',
-    "nothing else": '{"type": "answer", "answer": "..."}, with an empty answer if the passages do not suffice',
-    "query": '{"type": "query", "queries": [SLOTS]} if the query can be split into NUMBER simpler queries',
-    "entity": '{"type": "entity", "entities": ["..."]} if it can neither be answered nor split: its key entities',
+    "answer": f'{{"type": "answer", "answer": "..."}} if the passages suffice to answer the query. {_ANSWER}',
+    "nothing else": '{"type": "answer", "answer": "..."}, with an empty answer if the passages do not suffice. '
+    + _ANSWER,
+    "query": '{"type": "query", "queries": [SLOTS]} if the query can be split into NUMBER simpler queries. They are '
+    "clear by themselves, differ from the query and from what it was split from, and together lead to its answer; a "
+    "fact that the passages already state is put into them",
+    "entity": '{"type": "entity", "entities": ["..."]} if it can neither be answered nor split: its key entities, '
+    "which are the names and the relations to search for",
+    "none": '{"type": "none"} if it can neither be answered nor split',
 }
+
+_REJECTED = 'The answer "{}" was rejected: it is not certain enough. Answering is closed for this query.'
 
 
 def open_branches(context: PruneContext, depth: int, barred: bool) -> tuple[BranchKind, ...]:
@@ -44,8 +52,7 @@ def open_branches(context: PruneContext, depth: int, barred: bool) -> tuple[Bran
         allowed.append("answer")
     if not last:
         allowed.append("query")
-        if "entity" not in ablate:
-            allowed.append("entity")
+        allowed.append("none" if "entity" in ablate else "entity")
     return tuple(allowed)
 
 
@@ -79,6 +86,7 @@ async def decomposer(state: Branch, runtime: Runtime[PruneContext]) -> dict[str,
                 "question": quoted(state["question"]),
                 "query": quoted(node["query"]),
                 "parent": quoted(state.get("parent_query") or "(none: this is the question itself)"),
+                "rejected": _REJECTED.format(quoted(node["answer"])) if barred and node["answer"] else "",
                 "choices": _choices(branches, context.branching),
             },
             at=at,
@@ -108,6 +116,10 @@ async def decomposer(state: Branch, runtime: Runtime[PruneContext]) -> dict[str,
     return {"tree": [node], **logged(row, *work)}
 
 
+class _NoBranch(BaseModel):
+    type: Literal["none"]
+
+
 class _AnswerBranch(BaseModel):
     type: Literal["answer"]
     answer: LongText
@@ -125,7 +137,12 @@ def _output(branches: tuple[BranchKind, ...], branching: int) -> Any:
         type: Literal["entity"]
         entities: list[QuestionText] = Field(min_length=1, max_length=branching)
 
-    kinds: dict[BranchKind, type[BaseModel]] = {"answer": _AnswerBranch, "query": QueryBranch, "entity": EntityBranch}
+    kinds: dict[BranchKind, type[BaseModel]] = {
+        "answer": _AnswerBranch,
+        "query": QueryBranch,
+        "entity": EntityBranch,
+        "none": _NoBranch,
+    }
     return RootModel[Union[tuple(kinds[branch] for branch in branches)]]  # type: ignore[misc]  # noqa: UP007
 
 
@@ -150,6 +167,8 @@ def _expanded(node: TreeNode, chosen: Any, logprobs: list[float], gated: bool) -
         answer = "" if is_abstention(plain(chosen.answer)) else plain(chosen.answer)
         confidence = math.exp(sum(logprobs) / len(logprobs)) if logprobs and answer else 0.0
         return {**node, "answer": answer, "confidence": round(confidence, 6) if gated else None, "branches": []}
+    if chosen.type == "none":
+        return {**node, "verdict": "evidence", "pruned": "it can neither be answered nor split"}
     if chosen.type == "query":
         return {**node, "verdict": "split", "branches": [text for item in chosen.queries if (text := plain(item))]}
     return {**node, "verdict": "abstracted", "branches": distinct(chosen.entities)}

@@ -13,6 +13,7 @@ from nodes.prunerag.state import Branch, PruneState, TreeNode
 
 __all__ = [
     "ancestors",
+    "answered",
     "children",
     "distinct",
     "new_node",
@@ -90,6 +91,13 @@ def twin(tree: Sequence[TreeNode], node: TreeNode) -> TreeNode | None:
     earlier = [other for other in tree if other["parent"] == node["parent"] and other["id"] < node["id"]]
     same = normalised(node["query"])
     return next((other for other in [*ancestors(tree, node), *earlier] if normalised(other["query"]) == same), None)
+
+
+def answered(tree: Iterable[TreeNode], node: TreeNode) -> TreeNode | None:
+    """A node anywhere in the tree that asks the same and whose answer was accepted."""
+    same = normalised(node["query"])
+    found = (other for other in tree if other["verdict"] == "accepted" and other["kind"] == "query")
+    return next((other for other in found if normalised(other["query"]) == same), None)
 
 
 def pruned_step(node: TreeNode, known: Iterable[Step] = ()) -> Step:

@@ -334,7 +334,7 @@ async def test_a_sub_question_without_a_readable_answer_does_not_stop_the_others
     assert [hop["answer"] for hop in state["chain"]] == ["", "Alpha"]
     assert "JSON" in state["chain"][0]["problem"]
     assert "there is no answer" in steps(state)["root/1/generator"]["fallback"]
-    assert f"1. {WHEN} Answer: (unknown)\n2. {WHAT} Answer: Alpha" in server.requests[-1].prompt
+    assert f"1. {WHEN} Answer: unknown\n2. {WHAT} Answer: Alpha" in server.requests[-1].prompt
     assert state["status"] == "answered"
 
 
@@ -469,6 +469,16 @@ async def test_the_encoder_saves_the_calls_of_routing_relevance_and_ending(model
     assert "Bananas" not in "".join(request.prompt for request in server.requests)
     cost = cost_of(state["ledger"])
     assert (cost["calls"], cost["chain"], cost["steps"]) == (5, 5, 2)
+
+
+@pytest.mark.parametrize(("second", "ended"), [("Paris", True), ("Not Answerable", False)])
+async def test_the_trained_encoder_does_not_end_a_chain_whose_last_answer_is_unknown(model, second, ended):
+    answers = by_question(Who="Ann Lee", Where=second)
+    model(play(**COMPLEX | {"refiner": [{"question": WHO}, {"question": WHERE}], "generator": answers}))
+    state = await run(ending="encoder", route="complex", max_steps=3)
+    assert [hop["ended"] for hop in state["chain"]] == ([False, True] if ended else [False, False, False])
+    assert (state["chain"][1]["ending"] > 0.9) == ended
+    assert (state["chain"][1]["ending"] < 0.05) == (not ended)
 
 
 async def test_the_encoder_can_have_some_of_the_skills(model, encoder):

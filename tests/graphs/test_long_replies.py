@@ -8,6 +8,7 @@ import pytest
 
 from hopgraph.methods import METHODS
 from hopgraph.run import ask, make_context
+from nodes.kit.steps import Work
 from stores.checkpoints import open_checkpoints
 from tests.scripted import Completion, plausible
 from tests.small import INDEX, QUESTION, build_small
@@ -44,6 +45,43 @@ async def test_no_method_fails_because_a_text_is_too_long(model, method):
     assert not any("that reply could not be used" in request.prompt.lower() for request in server.requests)
     last = next(row for row in reversed(result["trajectory"]) if row["kind"] == "answer" or "cut at" in row["fallback"])
     assert "cut at 1,600 characters" in last["fallback"]
+
+
+def replies_with(text):
+    """By method: the node that writes sub-questions, follow-up questions or a plan, and a reply of it."""
+    return {
+        "prism": ("analyzer", {"subquestions": [text]}),
+        "hanrag": ("decomposer", {"thought": "", "subquestions": [text]}),
+        "compactrag": ("decomposer", {"subquestions": [{"question": text, "depends_on": []}]}),
+        "parrag": ("planner", {"steps": [{"thought": "", "question": text, "action": "Retrieve"}]}),
+        "self_ask": ("asker", {"type": "follow_up", "question": text}),
+        "prunerag": ("decomposer", {"type": "query", "queries": [text, "Who is it?"]}),
+    }
+
+
+@pytest.mark.parametrize(("length", "noted"), [(560, False), (1200, True)])
+@pytest.mark.parametrize("method", replies_with(""))
+async def test_a_sub_question_has_600_characters_and_the_step_says_if_it_was_longer(model, method, length, noted):
+    build_small()
+    text = ("Which article, published by one of the papers that wrote about the merger, says so? " * 20)[
+        :length
+    ].strip()
+    node, reply = replies_with(text)[method]
+    first = iter([reply])
+    server = model(lambda request: next(first, wordy(request)) if request.node == node else wordy(request))
+    settings = {"hanrag": {"route": "compound"}, "parrag": {"hop_count": 2}}.get(method, {})
+    result = await run(method, **settings_of(method), **settings)
+    row = next(row for row in result["trajectory"] if row["node"] == node)
+    assert ("cut at 600 characters" in row["fallback"]) is noted
+    texts = [row["question"] for row in result["trajectory"]] + [request.prompt for request in server.requests]
+    assert any((text[:500] if noted else text) in shown for shown in texts)
+
+
+async def test_a_text_that_was_cut_is_noted_beside_what_is_wrong_with_the_output():
+    row = Work(at="root", node="refiner", cut="question cut at 600 characters").step(
+        "decompose", problem="it is empty", instead="none"
+    )
+    assert row["fallback"] == "it is empty; none; question cut at 600 characters"
 
 
 async def test_an_answer_that_max_tokens_cuts_twice_is_given_as_far_as_it_goes(model):

@@ -7,10 +7,11 @@ import math
 import pytest
 
 from hopgraph import load
+from hopgraph.run import make_context
 from inference.errors import InputError
 from inference.ledger import cost_of
 from inference.settings import get_settings
-from nodes.parrag.actor import read_citations
+from nodes.kit.citations import read_citations
 from nodes.parrag.judges import read_label
 from tests.scripted import Request
 
@@ -245,6 +246,45 @@ async def test_a_step_that_answers_searches_nothing_and_sees_the_trajectory(mode
     assert state["plan"][1]["attempts"][0]["answer"] == "Paris"
 
 
+async def test_a_plan_that_begins_with_an_answer_step_searches_for_it_and_says_so(model):
+    server = model(play(**BASE | {"planner": plan((WHO, "Answer"))}))
+    state = await run()
+    assert cost_of(state["ledger"])["searches"] == 1
+    assert "<passage" in next(request for request in server.requests if request.node == "actor").prompt
+    assert steps(state)["root/1"]["fallback"] == "there is no answer before this step to answer from; it searches"
+    assert state["plan"][0]["action"] == "Retrieve"
+    assert state["plan"][0]["attempts"][0]["confidence"] is not None, "it is reviewed as any answer from passages"
+
+
+async def test_an_answer_step_after_unknown_answers_searches_too(model):
+    unknown = {"actor": [{"answer": "I don't know"}, {"answer": "Paris [1]"}], "reviser": {"answer": "I don't know"}}
+    model(play(**BASE | unknown | {"planner": plan(WHO, (WHERE, "Answer"))}))
+    state = await run()
+    assert "it searches" in steps(state)["root/2"]["fallback"]
+    assert state["plan"][1]["attempts"][0]["answer"] == "Paris"
+
+
+async def test_the_planner_is_told_its_limit_and_that_the_first_step_retrieves(model):
+    server = model(play(**BASE))
+    await run(max_steps=4)
+    assert "The first step always retrieves" in server.requests[0].prompt
+    assert "A plan has 4 steps at\nmost" in server.requests[0].prompt
+
+
+async def test_a_step_that_abstains_has_no_evidence_and_says_so(model):
+    unknown = {"actor": {"answer": "I don't know [1]"}, "reviser": {"answer": "I don't know"}}
+    server = model(play(**BASE | unknown))
+    state = await run()
+    found = steps(state)
+    for at in ("root/1", "root/1/revision", "root/2"):
+        assert (found[at]["answer"], found[at]["verdict"], found[at]["evidence"]) == ("", "no answer", [])
+    assert state["evidence"] == []
+    refiner = next(request for request in server.requests if request.node == "refiner").prompt
+    assert f"Question: {WHO}\nAnswer: unknown\nEvidence: (none)" in refiner
+    assert f"The user's question: {QUESTION}" in refiner
+    assert 'never write "unknown" into the question' in refiner
+
+
 @pytest.mark.parametrize(
     "bad", ["no plan", '{"steps": []}', '{"steps": [{"thought": ""', '{"steps": [{"question": 1}]}']
 )
@@ -347,10 +387,84 @@ async def test_a_scorer_of_its_own_says_what_the_passages_bear_out(model, monkey
     assert "attribution_judge" not in server.nodes()
     assert len(scorer.requests) == 2
     assert "response_format" not in scorer.requests[0].body
-    assert f"Claim: {WHO} Ann Lee" in scorer.requests[0].prompt
+    said = " ".join(scorer.requests[0].body["messages"][-1]["content"].split())
+    assert said.startswith("As an Attribution Validator, your task is to verify whether a given reference can support")
+    assert said.endswith(f"context. Claim: {WHO} Ann Lee Reference: Alpha is a film by Ann Lee."), "as it was published"
     assert scorer.requests[0].body["model"] == "attrscore-flan-t5"
     assert scorer.requests[0].headers["authorization"] == "Bearer scorer-key"
     assert all("scorer-key" not in str(request.headers) for request in server.requests)
+
+
+async def test_the_accuracy_judge_may_be_another_model(model, monkeypatch):
+    judge = model(lambda _: {"score": 0.1})
+    monkeypatch.setenv("HOPGRAPH_ACCURACY_URL", judge.url)
+    monkeypatch.setenv("HOPGRAPH_ACCURACY_MODEL", "qwen-judge")
+    server = model(play(**BASE | {"planner": plan(WHO), "reviser": {"answer": "Ann Lee [1]"}}))
+    state = await run()
+    assert {attempt["accuracy"] for attempt in state["plan"][0]["attempts"]} == {0.1}
+    assert "accuracy_judge" not in server.nodes()
+    assert judge.requests[0].body["model"] == "qwen-judge"
+    assert "as a matter of fact" in judge.requests[0].prompt
+    assert make_context("parrag", {}).roles == ("accuracy",)
+
+
+async def test_an_answer_exactly_at_the_threshold_is_accepted(model):
+    model(play(**BASE | {"planner": plan(WHO), "accuracy_judge": {"score": 0.65}}))
+    alpha = 1 / (1 + math.exp(1.5 * (2 - 3.5)))
+    exactly = round(0.65 * alpha + 1 - alpha, 4)
+    assert len((await run(threshold=exactly))["plan"][0]["attempts"]) == 1
+    model(play(**BASE | {"planner": plan(WHO), "accuracy_judge": {"score": 0.65}, "reviser": {"answer": "x [1]"}}))
+    assert len((await run(threshold=exactly + 0.0001))["plan"][0]["attempts"]) == 2
+
+
+@pytest.mark.parametrize(("score", "attempts"), [(0.9676, 1), (0.9673, 2)])
+async def test_a_confidence_of_exactly_065_is_accepted_by_default(model, score, attempts):
+    """Four hops: alpha is .3208, and .9676 * .3208 + .5 * .6792 = .6500; .9673 makes it .6499."""
+    judged = {"accuracy_judge": {"score": score}, "attribution_judge": {"label": "extrapolatory"}}
+    model(play(**BASE | judged | {"planner": plan(WHO), "reviser": {"answer": "x [1]"}}))
+    state = await run(hop_count=4)
+    made = state["plan"][0]["attempts"]
+    assert made[0]["confidence"] == (0.65 if attempts == 1 else 0.6499)
+    assert len(made) == attempts
+
+
+@pytest.mark.parametrize(
+    ("hops", "settings", "score", "label", "alpha", "confidence"),
+    [
+        # alpha = 1 / (1 + e^(gamma * (h - h0))): h = 3 gives 1 / (1 + e^-.75) = 1 / 1.4724 = .6792
+        (3, {}, 0.8, "extrapolatory", 0.6792, 0.7038),  # .8 * .6792 + .5 * .3208 = .5434 + .1604
+        (1, {}, 0.5, "contradictory", 0.977, 0.4885),  # 1 / (1 + e^-3.75); .5 * .9770 + 0
+        (4, {}, 0.25, "attributable", 0.3208, 0.7594),  # 1 / (1 + e^.75); .0802 + .6792
+        (2, {"h0": 2.0}, 0.2, "attributable", 0.5, 0.6),  # at h0 both weigh the same, whatever gamma is
+        (3, {"gamma": 1.0, "h0": 2.0}, 1.0, "contradictory", 0.2689, 0.2689),  # 1 / (1 + e)
+    ],
+)
+async def test_equations_7_to_11_by_numbers_worked_by_hand(model, hops, settings, score, label, alpha, confidence):
+    judged = {"accuracy_judge": {"score": score}, "attribution_judge": {"label": label}}
+    model(play(**BASE | judged | {"planner": plan(WHO), "reviser": {"answer": "x [1]"}}))
+    state = await run(hop_count=hops, **settings)
+    assert state["alpha"] == alpha
+    assert state["plan"][0]["attempts"][0]["confidence"] == confidence
+    assert steps(state)["root/1/review"]["verdict"] == ("accepted" if confidence >= 0.65 else "rejected")
+
+
+async def test_of_two_answers_with_the_same_confidence_the_first_counts(model):
+    model(play(**BASE | {"planner": plan(WHO), "accuracy_judge": {"score": 0.2}, "reviser": {"answer": "Bob [1]"}}))
+    state = await run()
+    first, second = state["plan"][0]["attempts"]
+    assert (first["answer"], second["answer"], state["plan"][0]["chosen"]) == ("Ann Lee", "Bob", 0)
+    assert first["confidence"] == second["confidence"]
+
+
+@pytest.mark.parametrize(("hops", "alpha"), [(1, 0.977), (2, 0.905), (3, 0.679), (4, 0.321)])
+@pytest.mark.parametrize(("label", "credibility"), [("contradictory", 0), ("extrapolatory", 0.5), ("attributable", 1)])
+async def test_the_confidence_is_that_of_the_paper_s_equations(model, hops, alpha, label, credibility):
+    script = {"planner": plan(WHO), "accuracy_judge": {"score": 0.8}, "attribution_judge": {"label": label}}
+    model(play(**BASE | script))
+    state = await run(hop_count=hops, threshold=0.0)
+    attempt = state["plan"][0]["attempts"][0]
+    assert state["alpha"] == pytest.approx(alpha, abs=5e-4)
+    assert attempt["confidence"] == pytest.approx(0.8 * alpha + credibility * (1 - alpha), abs=1e-3)
 
 
 async def test_a_scorer_s_reply_without_a_label_is_cautious_and_not_repaired(model, monkeypatch):

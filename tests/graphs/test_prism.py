@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from hopgraph import load
 from inference.errors import InputError
 from inference.ledger import cost_of
+from prompts.loader import load_prompt
 from stores.checkpoints import open_checkpoints
 from tests.scripted import Completion, Request
 
@@ -119,6 +123,56 @@ async def test_what_was_added_and_later_pruned_stays_out(model):
     )
     state = await run()
     assert titles(state) == ["Deuce High 0"]
+
+
+FOUR = ["Deuce High 0", "The King 0", "Richard Thorpe 0", "Rafael Gil 0"]
+SIX = ["Deuce High 0", "The King 0", "Richard Thorpe 0", "Richard Thorpe 1", "Rafael Gil 0", "Rafael Gil 1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, SIX),
+        ({"final": "last"}, FOUR),
+        ({"order": "adder_first"}, FOUR),
+        ({"order": "adder_first", "final": "last"}, FOUR),
+    ],
+)
+async def test_the_paper_s_example_ends_as_the_card_says(model, settings, expected):
+    """App. A.3: in each order the Adder adds two sentences twice, and the Selector removes them."""
+    first = [["1.0", "2.0"]] if "order" not in settings else [["1.0", "2.0", "3.0", "4.0"]]
+    model(
+        play(
+            analyzer=[SUBQUESTIONS],
+            guess=[["1.0", "2.0"]],
+            adder=[["3.0", "4.0"], ["3.1", "4.1"], ["3.1", "4.1"]],
+            selector=[*first, ["1.0", "2.0", "3.0", "4.0"]],
+            generator=["The King"],
+        )
+    )
+    assert titles(await run(**settings)) == expected
+
+
+async def test_the_adder_names_its_additions_alone(model):
+    """The reply is as long as what is added, and not as the evidence so far, which a schema's limit might cut."""
+    selector = [["1.0", "2.0"], ["1.0", "2.0", "3.0"]]
+    server = model(play(analyzer=[SUBQUESTIONS], selector=selector, adder=[["3.0"], []], generator=["x"]))
+    state = await run()
+    assert titles(state) == ["Deuce High 0", "The King 0", "Richard Thorpe 0"]
+    prompt = next(request.prompt for request in server.requests if request.node == "adder")
+    assert "labels of the added sentences alone" in prompt
+    assert "the current labels and" not in prompt
+
+
+def test_the_analyzer_s_examples_keep_its_rule():
+    """Every sub-question can be searched as it stands: none points back to another one."""
+    text = load_prompt("prism/analyzer").messages[0].content
+    replies = [json.loads(row) for row in re.findall(r"^Example reply: (.*)$", text, re.MULTILINE)]
+    asked = [question for reply in replies for question in reply["subquestions"]]
+    assert len(asked) >= 2
+    for question in asked:
+        assert not re.search(r"\b(that|this|those|he|she|it|they|his|her|its|their|there)\b", question.casefold())
+        assert re.search(r"(?<!^)\b[A-Z]", question), question  # it names something
 
 
 async def test_what_a_selector_kept_once_stays_in_the_union_but_not_in_the_last_set(model):

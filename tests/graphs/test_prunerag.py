@@ -129,6 +129,51 @@ async def test_a_rejected_answer_is_asked_again_with_answering_barred_and_then_s
     assert (cost["calls"], cost["searches"], cost["chain"]) == (5, 3, 4)  # the siblings ran side by side
 
 
+async def test_a_node_that_is_asked_again_knows_what_was_rejected_and_nothing_of_answering(model):
+    script = {QUESTION: answer("Bob", -2.0), (QUESTION, "barred"): split(LEFT, RIGHT)}
+    script |= {LEFT: answer("1950", -0.001), RIGHT: answer("1960", -0.001)}
+    server = model(play(decomposer=script, aggregator={"answer": "Ann Lee"}))
+    await run()
+    first, again = (request.prompt for request in server.requests[:2])
+    assert "rejected" not in first
+    assert "An answer is short" in first
+    assert 'The answer "Bob" was rejected' in again
+    assert "An answer is short" not in again
+    assert "Who is the mother of John Hanson?" in again, "an example of a split by what the passages say"
+
+
+async def test_an_answer_exactly_at_the_threshold_is_accepted(model):
+    exactly = round(math.exp(-0.05), 6)
+    model(play(decomposer={QUESTION: answer("Bob", -0.05)}))
+    assert tree(await run(threshold=exactly))["root"]["verdict"] == "accepted"
+    script = {QUESTION: answer("Bob", -0.05), (QUESTION, "barred"): abstract("Bob Ray")}
+    model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"answer": "x"}))
+    assert tree(await run(threshold=exactly + 1e-6))["root"]["verdict"] != "accepted"
+
+
+@pytest.mark.parametrize(("probability", "verdict"), [(0.95, "accepted"), (0.949998, "abstracted")])
+async def test_a_confidence_of_exactly_095_is_accepted_by_default(model, probability, verdict):
+    script = {QUESTION: answer("Bob", math.log(probability)), (QUESTION, "barred"): abstract("Bob Ray")}
+    model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"answer": "x"}))
+    root = tree(await run())["root"]
+    assert (root["confidence"], root["verdict"]) == (probability, verdict)
+
+
+async def test_a_subquery_that_a_cousin_has_answered_takes_the_answer_over(model):
+    script = {QUESTION: split("left", "right"), "left": answer("L", -0.01), "right": split("LEFT?", "other")}
+    script |= {"other": answer("O", -0.001)}
+    server = model(play(decomposer=script, aggregator={"answer": "x"}))
+    state = await run()
+    found = tree(state)["root/1/0"]
+    assert (found["answer"], found["result"], found["searches"]) == ("L", "L", 0)
+    assert steps(state)["root/1/0"]["verdict"] == "answered at root/0"
+    assert steps(state)["root/1/0"]["score"] == pytest.approx(math.exp(-0.01), abs=1e-6)
+    asked = [r.prompt.rpartition("<query>")[2].partition("</query>")[0] for r in server.requests[:-2]]
+    assert sorted(asked) == sorted([QUESTION, "left", "right", "other"])
+    assert cost_of(state["ledger"])["searches"] == 4
+    assert "- LEFT? L" in server.requests[-2].prompt
+
+
 async def test_siblings_run_side_by_side(model):
     slow = {"delay": 0.4}
     server = model(
@@ -408,12 +453,31 @@ async def test_single_call_backtracing_answers_once_from_the_whole_tree(model):
             aggregator={"answer": "x"},
         )
     )
-    await run(backtrace="single_call")
+    state = await run(backtrace="single_call", top_k=1)
     assert server.nodes().count("aggregator") == 1
     assert "summarizer" not in server.nodes()
     prompt = server.requests[-1].prompt
-    assert "- left 1 L1" in prompt
-    assert "Bob Ray was born in 1960." in prompt
+    nested = f"- {QUESTION}\n  - left\n    - left 1 L1\n    - left 2 L2\n  - right\n    - Bob Ray\n"
+    assert nested in prompt
+    shown = {node["id"]: [ref["title"] in prompt for ref in node["documents"]] for node in state["tree"]}
+    assert all(all(shown[key]) for key in ("root/0/0", "root/0/1", "root/1/0")), "answered, entity and deepest nodes"
+
+
+async def test_single_call_leaves_the_documents_of_inner_nodes_out(model):
+    script = {QUESTION: split("Bananas", "Moon"), "Bananas": split("Paris", "Rome"), "Moon": answer("M", -0.001)}
+    script |= {"Paris": answer("x", -9.0), ("Paris", "barred"): split("a", "b"), "Rome": answer("R", -0.001)}
+    server = model(play(decomposer=script, aggregator={"answer": "x"}))
+    contexts = [{"title": name, "text": f"{name} is a word."} for name in ("Bananas", "Moon", "Paris", "Rome", "Who")]
+    context = {"top_k": 1, "backtrace": "single_call"}
+    await load("prunerag").ainvoke({"question": QUESTION, "contexts": contexts}, context=context)
+    prompt = server.requests[-1].prompt
+    assert [f"{name} is a word." in prompt for name in ("Bananas", "Moon", "Paris", "Rome")] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert "- Paris\n" in prompt, "its answer was not accepted"
 
 
 class TestAblations:
@@ -445,6 +509,17 @@ class TestAblations:
         assert "entity" not in json.dumps(server.requests[0].body["response_format"])
         assert "extractor" not in server.nodes()
         assert all(node["kind"] == "query" for node in state["tree"])
+
+    async def test_without_entities_a_node_that_can_not_be_split_ends_as_evidence(self, model):
+        script = {QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -9.0), (LEFT, "barred"): {"type": "none"}}
+        script |= {RIGHT: {"type": "none"}}
+        server = model(play(decomposer=script, aggregator={"answer": "x"}))
+        state = await run(ablate=["entity"], top_k=4)
+        nodes = tree(state)
+        assert [nodes[f"root/{n}"]["verdict"] for n in (0, 1)] == ["evidence", "evidence"]
+        assert nodes["root/1"]["pruned"] == "it can neither be answered nor split"
+        assert cost_of(state["ledger"])["searches"] == 3, "it is not forced to split (Sec. 4.4)"
+        assert "Bob Ray was born in 1960." in server.requests[-1].prompt
 
     async def test_without_adaptivity_every_node_splits_until_the_last_level(self, model):
         names = iter(range(100))

@@ -136,7 +136,7 @@ async def test_a_later_question_without_words_ends_the_run_without_an_answer(mod
 async def test_an_intermediate_answer_that_there_is_none_of_is_shown_as_unknown(model, reply):
     server = model(by_node(asker=[ask(WHO), final("Not Answerable")], generator=reply))
     state = await run()
-    assert f"1. {WHO} Answer: (unknown)" in server.requests[-1].prompt
+    assert f"1. {WHO} Answer: unknown" in server.requests[-1].prompt
     assert (state["answer"], state["status"]) == ("", "unanswerable")
 
 

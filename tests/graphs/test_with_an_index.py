@@ -79,6 +79,16 @@ async def test_the_pool_is_capped(model, index):
     assert [ref["id"] for ref in state["pool"]] == ["film", "banana", "piano", "moon"]  # first hits first
 
 
+@pytest.mark.parametrize("settings", [{"ablate": ["analyzer"]}, {"ablate": ["analyzer", "loop"]}])
+async def test_without_sub_questions_the_question_alone_fills_the_pool(model, index, settings):
+    """The ablation (Table 5) takes the sub-questions away, and not three quarters of the candidates."""
+    model(lambda request: {"answer": "x"} if request.node == "generator" else {"evidence": []})
+    context = {"index": index, "top_k": 2, "pool_size": 6, **settings}
+    state = await load("prism").ainvoke({"question": QUESTION}, context=context)
+    assert len(state["pool"]) == 6
+    assert cost_of(state["ledger"])["searches"] == 1
+
+
 @pytest.mark.parametrize(
     ("condition", "searches"), [("full_context", "hybrid"), ("setwise", "hybrid"), ("oner", "sparse")]
 )

@@ -13,10 +13,12 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from inference.structured import (
+    EACH,
     BadOutput,
     Span,
     Token,
     field_logprobs,
+    field_paths,
     field_span,
     parse_output,
     true_probability,
@@ -271,6 +273,20 @@ def test_numbers_booleans_and_lists_have_their_tokens():
     assert numbers(text, spelled, "yes") == [-5]
     assert numbers(text, spelled, "list") == [-7, -8, -9, -10, -11]
     assert numbers(text, spelled, "list", 1) == [-10]
+
+
+def test_a_path_with_each_stands_for_every_item_of_an_array():
+    text = '{"tree": [{"q": "a", "subs": ["b", "c"]}, {"q": "b", "subs": []}, {"q": "c"}]}'
+    paths = field_paths(text, ("tree", EACH, "subs"))
+    assert paths == [["tree", 0, "subs"], ["tree", 1, "subs"], ["tree", 2, "subs"]]
+    pieces = tokens(*(text[i : i + 3] for i in range(0, len(text), 3)))
+    spelled = [b"".join(token.text for token in field_logprobs(text, pieces, path)).decode() for path in paths]
+    assert '["b", "c"]' in spelled[0]
+    assert "[]" in spelled[1]
+    assert spelled[2] == ""
+    assert field_paths(text, ("tree", 0, "q")) == [("tree", 0, "q")]
+    assert field_paths("no JSON", ("tree", EACH)) == []
+    assert len(field_paths('{"tree": [' + ", ".join("1" * 500) + "]}", ("tree", EACH))) == 100
 
 
 def test_an_empty_answer_has_no_tokens():

@@ -7,7 +7,7 @@ from hopgraph.evaluation.suites.rows import Row, Suite, sweep
 SUITES = {
     "parrag-gamma": Suite(
         "parrag",
-        "steepness of accuracy's weight (PAR-RAG, App. A, Fig. 7)",
+        "steepness of accuracy's weight: agreement of reviews with gold (PAR-RAG, App. A, Fig. 7)",
         sweep("parrag", "gamma", 0.1, 0.5, 1.0, 1.5, 2.0, 2.5),
     ),
     "parrag-h0": Suite(

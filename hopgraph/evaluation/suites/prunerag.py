@@ -7,7 +7,7 @@ from hopgraph.evaluation.suites.rows import Row, Suite, sweep
 SUITES = {
     "prunerag-threshold": Suite(
         "prunerag",
-        "minimum confidence of an accepted answer, tau_A (PruneRAG, Fig. 5)",
+        "minimum confidence of an accepted answer, tau_A: EM and tree depth (PruneRAG, Fig. 5)",
         sweep("prunerag", "threshold", 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
     ),
     "prunerag-depth": Suite(

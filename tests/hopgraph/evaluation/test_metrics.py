@@ -180,9 +180,54 @@ def test_the_summary_of_a_run():
     assert variant["types"]["b"] == {
         "n": 3, "failed": 0, "em": pytest.approx(1 / 3), "f1": pytest.approx(1 / 3), "recall": 1.0,
         "wrong_despite_full_recall": 2, "right_despite_missing_gold": 0,
+        "share_of_incomplete": None, "share_of_wrong": pytest.approx(2 / 3), "right_at_wrong_hops": None,
     }  # fmt: skip
     assert variant["types"]["c"]["right_despite_missing_gold"] == 1
     assert summary["comparisons"] == []
+
+
+def kept(number, em, recall, **fields):
+    scores = {"em": em, "passage_recall": recall, "retrieved_recall": 1.0, "all_gold_retrieved": 1.0}
+    return line(number, em, 1, metrics=scores, **fields)
+
+
+def test_errors_are_told_apart_by_the_evidence_that_was_kept():
+    """PRISM, Tables 8 and 12: where all gold was retrieved, the evidence may still lack it."""
+    rows = [kept(0, 0, 1.0), kept(1, 0, 0.5), kept(2, 0, 0.5), kept(3, 1, 0.5), kept(4, 1, 1.0)]
+    types = {"q0": "bridge", "q1": "bridge", "q2": "comparison", "q3": "bridge", "q4": "comparison"}
+    questions = {key: Question(key, "?", ("x",), type=kind) for key, kind in types.items()}
+    (variant,) = summarise([record_of(row) for row in rows], questions, ["prism"])["variants"]
+    assert variant["mismatch_at_full_recall"] == pytest.approx(1 / 3)  # of three wrong ones
+    assert variant["match_at_partial_recall"] == pytest.approx(1 / 3)  # of three that lack gold
+    shares = {k: (v["share_of_incomplete"], v["share_of_wrong"]) for k, v in variant["types"].items()}
+    assert shares == {
+        "bridge": (pytest.approx(2 / 3), pytest.approx(2 / 3)),
+        "comparison": (pytest.approx(1 / 3), pytest.approx(1 / 3)),
+    }
+
+
+def test_table_12_of_prism_is_of_wrong_answers():
+    """MuSiQue: 181 wrong answers, 99 questions with incomplete evidence (33 + 41 + 25), 15 of them right."""
+    rows = [kept(n, 0, 1.0) for n in range(97)] + [kept(97 + n, float(n < 15), 0.5) for n in range(99)]
+    questions = {f"q{n}": Question(f"q{n}", "?", ("x",)) for n in range(len(rows))}
+    (variant,) = summarise([record_of(row) for row in rows], questions, ["prism"])["variants"]
+    assert 100 * variant["mismatch_at_full_recall"] == pytest.approx(53.59, abs=0.005)
+    assert 100 * variant["match_at_partial_recall"] == pytest.approx(15.15, abs=0.005)
+
+
+def test_without_errors_there_are_no_shares_of_them():
+    questions = {"q0": Question("q0", "?", ("x",), type="bridge")}
+    (variant,) = summarise([record_of(kept(0, 1, 1.0))], questions, ["prism"])["variants"]
+    assert variant["mismatch_at_full_recall"] is None
+    assert variant["match_at_partial_recall"] is None
+    assert variant["types"]["bridge"]["share_of_wrong"] is None
+
+
+def test_passages_kept_are_articles():
+    question = Question("q", "Who?", ("Paris",), gold_ids=("lee", "film"))
+    found = score(result(evidence=["lee#1", "lee#2", "noise"], retrieved=list(PASSAGES)), question, PASSAGES)
+    assert found["passages_kept"] == 2.0
+    assert "passages_kept" not in score(result(evidence=["noise"]), Question("q", "Who?", ("Paris",)), PASSAGES)
 
 
 def test_variants_are_compared_over_the_questions_that_both_have():
@@ -255,3 +300,16 @@ def test_em_and_f1_are_those_of_a_second_implementation_on_1000_real_pairs():
         assert scores[-1] == pytest.approx(max(f1 for _, f1 in expected)), row
     assert sum(score == 1 for score in scores) == 90
     assert sum(0 < score < 1 for score in scores) == 245
+
+
+@pytest.mark.parametrize(("answers", "em"), [(("Unknown",), 1.0), (("None", "unknown"), 1.0), (("Oslo",), 0.0)])
+def test_an_abstention_that_is_the_gold_answer_word_for_word_is_right(answers, em):
+    said = result(answer="", status="unanswerable", abstention="Unknown.")
+    assert score(said, Question("q", "Which film?", answers), {})["em"] == em
+
+
+def test_the_dataset_s_own_wording_of_no_answer_is_right_as_status_and_as_text():
+    question = Question("q", "Which?", ("Nothing fits",), answerable=False)
+    assert score(result(answer="", status="unanswerable"), question, {})["em"] == 1.0
+    assert score(result(answer="Nothing fits."), question, {})["em"] == 1.0
+    assert score(result(answer="Paris"), question, {})["em"] == 0.0

@@ -12,7 +12,7 @@ from hopgraph.evaluation import plan
 from hopgraph.evaluation.datasets import DATASETS
 from hopgraph.evaluation.papers import FOLDER
 from hopgraph.evaluation.suites import SUITES
-from hopgraph.evaluation.summary import ALL_METRICS
+from hopgraph.evaluation.summary import ALL_METRICS, Group, VariantSummary
 from hopgraph.methods import METHODS
 from inference.errors import InputError
 from tests.hopgraph.evaluation.conftest import LINES, row
@@ -22,8 +22,8 @@ TABLES = [
     for path in sorted(FOLDER.glob("*.json"))
     for table in json.loads(path.read_text())
 ]
-NOT_HERE = {"search_o1", "probtree", "adaptive_retrieval"}
-"""Methods in the papers' tables that the project does not have."""
+SHARES = ("share_of_incomplete", "share_of_wrong")
+"""Rows of shares of one whole."""
 PAPERS = (Path(__file__).parents[3] / "docs" / "papers.md").read_text()
 
 
@@ -42,8 +42,16 @@ def variants():
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_fits_metrics_datasets_and_variants(table):
     assert table["dataset"] in DATASETS
+    if "groups" in table:
+        assert {table["variant"]} <= {*variants()}
+        assert table["by"] in VariantSummary.__annotations__
+        assert set(table["rows"]) <= set(SHARES) | {"right_at_wrong_hops"} <= set(Group.__annotations__)
+        for key, shares in table["rows"].items():
+            assert len(shares) == len(table["groups"])
+            assert sum(shares) == pytest.approx(100, abs=0.05) if key in SHARES else max(shares) <= 100
+        return
     assert set(table["metrics"]) <= set(ALL_METRICS)
-    assert set(table["rows"]) <= {*variants()} | NOT_HERE
+    assert set(table["rows"]) <= {*variants()}
     for values in table["rows"].values():
         assert len(values) == len(table["metrics"])
         for name, value in zip(table["metrics"], values, strict=True):
@@ -64,6 +72,24 @@ def test_figures_stand_beside_the_run_s_own(hopgraph, model, questions, tmp_path
     code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--papers")
     assert "PRISM, Tables 3 and 7 (GPT-4o)" in out
     assert re.search(r"^prism +50\.0 +54\.2 +50\.0 +67\.0 *$", out, re.MULTILINE)
+
+
+def test_errors_by_type_stand_beside_those_of_prism_s_table_8(hopgraph, model, questions, tmp_path):
+    model(lambda request: LINES[request.node])
+    rows = [row(2), row(3), row(4)]  # two bridge questions, wrong both, and a comparison
+    words = ("eval", "-m", "prism", "--dataset", "hotpotqa", "-q", questions(rows), "--contexts")
+    code, text, _ = hopgraph(*words, "--out", tmp_path / "run", "--papers", "--json")
+    assert code == 0
+    tables = {table["source"]: table for table in json.loads(text)["papers"]}
+    assert tables["PRISM, Table 8"]["groups_of"] == "prism"
+    assert tables["PRISM, Table 8"]["rows"]["share_of_wrong"] == {
+        "bridge": {"paper": pytest.approx(0.838), "here": 1.0},
+        "comparison": {"paper": pytest.approx(0.162), "here": 0.0},
+    }
+    assert tables["PRISM, Table 12"]["rows"]["prism"]["mismatch_at_full_recall"] == {"paper": 0.3711, "here": 1.0}
+    assert tables["PRISM, Table 5"]["rows"]["prism"]["passages_kept"] == {"paper": 2.67, "here": 2.0}
+    code, out, _ = hopgraph("eval", "--resume", tmp_path / "run", "--papers")
+    assert re.search(r"^of wrong +100\.0 +83\.8 +0\.0 +16\.2 *$", out, re.MULTILINE)
 
 
 def test_a_dataset_of_no_paper_is_said(hopgraph, model, questions, tmp_path):
@@ -93,4 +119,3 @@ def test_the_page_of_the_papers_names_what_exists():
         assert method == "all" or set(method.split(",")) <= set(METHODS)
     for path in re.findall(r"\b((?:benchmarks|training|graphs)/[\w/]+\.(?:py|md))", PAPERS):
         assert (Path(__file__).parents[3] / path).exists(), path
-    assert not NOT_HERE & set(METHODS)

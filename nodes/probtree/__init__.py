@@ -1,0 +1,1 @@
+"""ProbTree (Cao et al. 2023): a tree of sub-questions, each answered in three ways, of which the likeliest counts."""
