@@ -153,7 +153,7 @@ def _by_kept_evidence(totals: Totals) -> tuple[list[bool], list[bool]]:
     places={"passages": 10, "report": 4},
 )
 def _mismatch_at_full_recall(complete: Sequence[bool], partial: Sequence[bool]) -> float | None:
-    """Of the wrong answers, the share whose evidence has all gold passages: answering errors, not retrieval's.
+    """Share of the wrong answers whose evidence has all gold passages: answering errors, not retrieval errors.
 
     The caption of Table 12 reads as if the denominator were the questions with full recall; its figures are shares of
     the wrong answers, as the text says: for MuSiQue, 181 wrong answers, 84 of them among the 99 questions of Table 10.
@@ -170,7 +170,7 @@ def _mismatch_at_full_recall(complete: Sequence[bool], partial: Sequence[bool]) 
     places={"passages": 11, "report": 5},
 )
 def _match_at_partial_recall(complete: Sequence[bool], partial: Sequence[bool]) -> float | None:
-    """Of the questions whose evidence lacks a gold passage, the share that is answered right all the same."""
+    """Share of the questions whose evidence lacks a gold passage that are answered correctly nevertheless."""
     return partial.count(True) / len(partial) if partial else None
 
 

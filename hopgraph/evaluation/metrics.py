@@ -257,7 +257,7 @@ _overlap(
     places={"passages": 9},
 )
 def passages_kept(found: Set[str], gold: Set[str]) -> float:
-    """Passages that the answer rests on, parts of one article counted once."""
+    """Passages of the final evidence, parts of one article counted once."""
     return float(len(found))
 
 
