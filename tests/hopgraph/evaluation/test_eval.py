@@ -483,12 +483,12 @@ def test_no_key_reaches_the_run_s_folder(evaluate, model, questions, tmp_path, m
         (("-m", "prism,parrag", "-q", "{q}", "--overlay", "."), "--overlay: compares prompts of one method"),
         (("-m", "prism", "-q", "{q}", "--overlay", "notebooks"), "has no prompt of prism"),
         (("-m", "prism", "-q", "{q}", "--overlay", "docs"), "no prompt named"),
-        (("--ablations", "prism", "-m", "prism", "-q", "{q}"), "--ablations: takes neither"),
+        (("--ablations", "prism", "-m", "prism", "-q", "{q}"), "--ablations: can't be combined with"),
         (("--ablations", "no_retrieval", "-q", "{q}"), "--ablations: no_retrieval has none"),
         (("--ablations", "prism", "-q", "{q}", "--set", 'ablate=["loop"]'), "--ablations: sets `ablate` itself"),
         (("-m", "prism", "-q", "{q}", "--price", "cheap"), "--price 'cheap'"),
         (("--resume", "nowhere"), "nowhere: no evaluation run found"),
-        (("--resume", "nowhere", "-m", "prism"), "--resume: --method can't be given with it"),
+        (("--resume", "nowhere", "-m", "prism"), "--resume: can't be combined with --method"),
     ],
 )
 def test_wrong_input_is_a_clear_error_before_anything_is_spent(hopgraph, model, questions, tmp_path, words, message):

@@ -96,11 +96,11 @@ def test_the_other_reader_s_base_is_that_of_another_index():
     ("words", "message"),
     [
         (("--suite", "nosuch"), "--suite: unknown suite 'nosuch'"),
-        (("--suite", "prism-conditions", "-m", "prism"), "--suite: takes neither"),
-        (("--suite", "prism-conditions", "--ablations", "prism"), "--suite: takes neither"),
+        (("--suite", "prism-conditions", "-m", "prism"), "--suite: can't be combined with"),
+        (("--suite", "prism-conditions", "--ablations", "prism"), "--suite: can't be combined with"),
         (("--suite", "prism-conditions", "--set", "condition=oner"), "prism-conditions sets `condition` itself"),
         (("--suite", "prism-conditions", "--set", "gamma=1"), "gamma: unknown setting"),
-        (("--resume", "nowhere", "--suite", "baselines"), "--resume: --suite can't be given with it"),
+        (("--resume", "nowhere", "--suite", "baselines"), "--resume: can't be combined with --suite"),
     ],
 )
 def test_wrong_input_is_a_clear_error_before_anything_is_spent(hopgraph, model, questions, tmp_path, words, message):
