@@ -58,7 +58,7 @@ async def run(
         note("the index has no gold passage of the questions by id: they are matched by title")
     if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
         names = ", ".join(repr(name) for name in lost[:3])
-        note(f"{len(lost):,} gold passages are not in index {found['index']['name']} and count as missed: {names}")
+        note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
     with folder.locked():
         await _work(folder, runner.unfinished(folder, variants, questions), again=again)
 
