@@ -9,8 +9,8 @@ from langgraph.graph import END, START, StateGraph
 
 from graphs import ircot
 from graphs.about import About
-from nodes.baselines.complexity import COMPLEXITY, ComplexityChoice
-from nodes.baselines.context import AdaptiveContext, Complexity
+from nodes.baselines.complexity import ComplexityChoice
+from nodes.baselines.context import COMPLEXITY, AdaptiveContext, Complexity
 from nodes.baselines.reasoner import reasoner, round_id
 from nodes.baselines.state import AdaptiveInput, AdaptiveState
 from nodes.generator import ReasonedAnswer, generator

@@ -1,4 +1,4 @@
-"""Settings from plain values, checked."""
+"""Validated settings from plain values."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ def checked(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
         if first["type"] != "extra_forbidden":
             raise InputError(f"{name}: {first['msg']}") from None
         hint = f"{did_you_mean(name, cls.model_fields)}settings of {cls.method}: {', '.join(cls.model_fields)}"
-        raise InputError(f"{name}: no such setting", hint=hint) from None
+        raise InputError(f"{name}: unknown setting", hint=hint) from None

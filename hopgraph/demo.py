@@ -1,7 +1,7 @@
-"""`make demo`: index the bundled corpus and answer one of its questions with every method there is.
+"""`make demo`: index the bundled corpus and answer one of its questions with every method.
 
-CompactRAG answers from `pairs.jsonl`, what a model has read of 40 passages; `make demo-pairs` has them read anew by the
-model that the settings name.
+CompactRAG answers from `pairs.jsonl`, pairs that a model extracted from 40 passages; `make demo-pairs` extracts them
+again with the configured model.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ QUESTION = "3e5d2fae0bd911eba7f7acde48001122"
 """Id of the question in `questions.jsonl`: two hops, a film, its director, his place of birth."""
 PAIRS = DATA / "pairs.jsonl"
 MOST_READ = 40
-"""Passages that are read for CompactRAG: the gold passages of the first questions."""
+"""Number of passages read for CompactRAG: gold passages of the first questions."""
 READER = {"atomic_facts": False, "max_pairs": 10, "max_tokens": 1024}
-"""Settings of their reading: small models take long to write."""
+"""Settings of the reader: small models generate slowly."""
 
 
 def main() -> None:
@@ -59,20 +59,20 @@ def main() -> None:
             style="dim",
             highlight=False,
         )
-    # Words of a small model that make no answer are shown above; whatever else fails is a fault.
+    # Unusable output of a small model is expected, and shown above; any other failure is an error.
     if any(result["status"] == "failed" and result["error"]["kind"] != "model_output" for result in results):
         sys.exit(1)
 
 
 def _index() -> None:
-    """Index the bundled corpus; vectors of an earlier time are kept."""
+    """Index the bundled corpus; existing vectors are reused."""
     from hopgraph.cli.index import index
 
     index([DATA / "passages.jsonl"], name=INDEX, replace=True)
 
 
 def _take_over_pairs() -> None:
-    """Give the index the knowledge base that is bundled with it; what has been read besides stays."""
+    """Import the bundled knowledge base of the index; other readings are kept."""
     from hopgraph.cli.read import print_report
     from hopgraph.knowledge.pair_files import import_pairs
     from hopgraph.knowledge.report import report
@@ -82,7 +82,7 @@ def _take_over_pairs() -> None:
 
 
 def read_pairs() -> None:
-    """Read the bundled knowledge base anew (`make demo-pairs`)."""
+    """Create the bundled knowledge base again (`make demo-pairs`)."""
     from hopgraph.cli.read import print_report
     from hopgraph.knowledge.pair_files import export_pairs
     from hopgraph.knowledge.reading import read_index

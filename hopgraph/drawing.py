@@ -1,4 +1,4 @@
-"""Graphs as Mermaid text or pictures, as in the documentation. Nothing leaves the machine."""
+"""Drawings of graphs as in the documentation, made locally."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NODE = r'(<g id="node\d+" class="node">\n<title>{title}</title>\n)(.*?)<text([^
 
 
 def png(graph: Graph) -> bytes:
-    """A graph as a PNG picture, laid out by Graphviz: subgraphs in a box, nodes between the same others side by side.
+    """A graph as a PNG picture, laid out by Graphviz: subgraphs in boxes, nodes with the same neighbours in one row.
 
     Raises:
         InputError: pygraphviz is not installed.
@@ -44,10 +44,10 @@ def svg(method: str, visits: Mapping[str, int] | None = None) -> str:
         visits: How often each node ran: visited ones are filled, with the count.
 
     Raises:
-        InputError: There is no drawing of the graph, or it is of an earlier state of it.
+        InputError: The graph has no drawing, or an outdated one.
     """
     if not is_current(method):
-        raise InputError(f"{method}: no drawing of the present graph", hint="`python -m hopgraph.generated` draws it")
+        raise InputError(f"{method}: no current drawing", hint="`python -m hopgraph.generated` draws it")
     picture = _drawn(method).partition("\n")[2]
     for name, times in (visits or {}).items():
         node = _NODE.format(title=re.escape(escape(name)))
@@ -74,7 +74,7 @@ def _mark(graph: Graph) -> str:
 
 
 def is_current(method: str) -> bool:
-    """Whether the drawing of a method's graph is of its present state."""
+    """Whether the drawing of a method's graph is up to date."""
     return _drawn(method).partition("\n")[0] == _mark(load(method).get_graph(xray=True))
 
 

@@ -157,8 +157,8 @@ class MethodGraph(CompiledStateGraph[Any, Any, Any, Any]):
             raise InputError(
                 f"context: must be settings by name, not {type(context).__name__}", hint='for example {"index": "mine"}'
             )
-        goes_on = around is None and (given is None or isinstance(given, Command))
-        begun = await self._begun_with(config) if goes_on else {}
+        resuming = around is None and (given is None or isinstance(given, Command))
+        begun = await self._begun_with(config) if resuming else {}
         return checked(self._settings_class, {**self.settings, **begun, **(context or {})})
 
     @property

@@ -1,4 +1,4 @@
-"""Where hopgraph is installed, and whether its top-level packages are the ones that get imported."""
+"""Check that hopgraph's top-level packages are not shadowed by others."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 __all__ = ["PACKAGES", "check_packages"]
 
 PACKAGES = ("inference", "prompts", "stores", "nodes", "graphs")
-"""Top-level packages that come with hopgraph. Their names are common ones, so a folder of the user's may hide one."""
+"""Top-level packages of hopgraph. Their names are common: a folder of the user may shadow one."""
 
 
 def check_packages() -> None:
-    """Make sure that no other folder or package hides one of hopgraph's.
+    """Check that no other folder or package shadows one of hopgraph's.
 
     Raises:
-        ImportError: One is hidden; the message says by what.
+        ImportError: One is shadowed; the message names the folder.
     """
     home = Path(__file__).resolve().parent.parent
     for name in PACKAGES:

@@ -20,7 +20,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
     try:
         return uvloop.run(main)
     except (KeyboardInterrupt, Stopped):
-        # A second ctrl-C closes the loop while its threads are still at work; by default that prints a traceback.
+        # A second ctrl-C closes the loop while its threads still run, which by default prints a traceback.
         shown = threading.excepthook
         threading.excepthook = lambda end: None if str(end.exc_value) == "Event loop is closed" else shown(end)
         raise

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["ABOUTS", "METHODS", "READERS", "check_method", "context_class", "load", "make_context"]
 
 ABOUTS = read_abouts()
-"""What each graph file declares, by id: baselines, methods, readers."""
+"""The `ABOUT` of each graph file, by id: baselines, methods, readers."""
 
 METHODS = {name: about.line for name, about in ABOUTS.items() if about.kind != "reader"}
-"""Method ids and what they are. `graphs/<id>.py` is the method."""
+"""Descriptions by method id. `graphs/<id>.py` is the method."""
 
 READERS = {name: about.line for name, about in ABOUTS.items() if about.kind == "reader"}
 """Graphs that prepare an index instead of answering; otherwise as `METHODS`."""
@@ -33,13 +33,13 @@ def check_method(method: str) -> str:
     """`method`, if it is known.
 
     Raises:
-        InputError: There is none.
+        InputError: It is not.
     """
     if method not in METHODS:
         from inference.errors import InputError, did_you_mean
 
         hint = f"{did_you_mean(method, METHODS)}methods: {', '.join(METHODS)}"
-        raise InputError(f"method: there is no {method!r}", hint=hint)
+        raise InputError(f"unknown method {method!r}", hint=hint)
     return method
 
 

@@ -38,7 +38,7 @@ class Origin:
     question: str
     """"" if only the run's state has it."""
     context: dict[str, Any] | None
-    """Settings as they were given; None if only the run's state has them."""
+    """Settings given; None if only the run's state has them."""
     changes: list[Change] = field(default_factory=list)
     """Settings that were changed when it was resumed."""
 
@@ -95,10 +95,10 @@ def new_thread(context: Context) -> str:
 
 
 def check_thread(thread: str) -> str:
-    """`thread`, if it can be a thread's id.
+    """`thread`, if it is a valid thread id.
 
     Raises:
-        InputError: It can't.
+        InputError: It is not.
     """
     if not _THREAD.fullmatch(thread):
         raise InputError(

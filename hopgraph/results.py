@@ -120,7 +120,7 @@ def result_of(
 
 
 def _with_ids(value: Any) -> Any:
-    """Passages of a state as their ids; any other value as it is."""
+    """A state's passages replaced by their ids; other values unchanged."""
     if isinstance(value, list) and all(isinstance(item, dict) and {"id", "preview"} <= item.keys() for item in value):
         return [item["id"] for item in value]
     return value

@@ -56,7 +56,7 @@ class Run:
         """A question's run on a new thread; arguments as for `ask`.
 
         Raises:
-            InputError: The question, the method or the thread's id can't be one.
+            InputError: The question, the method or the thread's id is invalid.
         """
         from nodes.intake import check_question
 
@@ -219,13 +219,13 @@ async def resume(
         thread: Its id.
         saver: Where it is kept.
         on_step: Called with each step of the trajectory as it ends.
-        on_event: Called with all that happens, as for `ask`.
+        on_event: Called with every event, as for `ask`.
         decisions: A person's decisions by id of the request: see `nodes.kit.person.decide`. The others keep waiting.
         changes: Settings that are changed from here on: see `changed`. The thread keeps them.
 
     Raises:
         StoreError: There is no such thread, or its index has changed since.
-        InputError: Nothing of an id waits for a decision, or a setting can't be changed.
+        InputError: No decision of an id is waiting, or a setting can't be changed.
     """
     from langgraph.types import Command
 
@@ -234,7 +234,7 @@ async def resume(
         found = changed(found, changes)
     if unknown := sorted((decisions or {}).keys() - {row["id"] for row in found.waiting}):
         known = ", ".join(row["id"] for row in found.waiting)
-        raise InputError(f"decision: nothing waits as {unknown[0]}", hint=f"waiting: {known or 'nothing'}")
+        raise InputError(f"decision: unknown id {unknown[0]}", hint=f"waiting: {known or 'none'}")
     if found.finished:
         result = await read_result(found, saver)
     else:

@@ -59,15 +59,15 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     latest = await saver.aget_tuple(config)
     if latest is None:
         raise StoreError(
-            f"no thread {thread}",
-            hint="`hopgraph list threads` shows those of `hopgraph ask`; "
-            f"one of an evaluation is in the run's folder: `hopgraph trace {thread} --run DIR`",
+            f"unknown thread {thread}",
+            hint="`hopgraph list threads` lists those of `hopgraph ask`; "
+            f"for a thread of an evaluation: `hopgraph trace {thread} --run DIR`",
         )
     kept = await find_origin(thread, saver)
     origin = kept[0] if kept else None
-    strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew")
+    foreign = StoreError(f"thread {thread} was not written by hopgraph, or is damaged", hint="start a new run")
     if origin is None or origin.method not in METHODS:
-        raise strange
+        raise foreign
     state = await load(origin.method, saver).aget_state(config)
     given = origin.context
     if given is None:  # the server's: until the first node has ended, the settings are in the metadata alone
@@ -80,8 +80,8 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     try:
         context = make_context(origin.method, given)
     except (InputError, ValueError, TypeError):
-        raise strange from None
-    # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
+        raise foreign from None
+    # Not `next`, which omits tasks whose writes are stored: a kill may come before their step is committed.
     return Thread(thread, context, question, origin.id, not state.tasks, _waiting(state), origin.changes)
 
 
@@ -91,7 +91,7 @@ async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: Ru
     Args:
         thread: The thread.
         saver: Where it is kept.
-        error: Why it did not end, if it did not.
+        error: Why it did not finish, if it failed.
 
     Raises:
         StoreError: Its state can't be read.
@@ -99,7 +99,7 @@ async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: Ru
     snapshot = await load(thread.method, saver).aget_state(config_of(thread.id), subgraphs=True)
     waiting = _waiting(snapshot)
     if waiting and error is None:
-        error = RunError(kind="review", message="a person has to decide before it goes on", node=waiting[0]["node"])
+        error = RunError(kind="review", message="waiting for a person's decision", node=waiting[0]["node"])
     with readable(thread.id):
         result = result_of(
             values_of(snapshot),
@@ -115,10 +115,10 @@ async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: Ru
 
 
 def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
-    """A thread with other settings from here on: only those of `Context.may_change` may change.
+    """A thread with other settings from here on; only those of `Context.may_change` may change.
 
     Raises:
-        InputError: It has ended, or a setting is unknown, wrong, or one that has to stay as it is.
+        InputError: It has ended, or a setting is unknown, wrong or fixed for the run.
     """
     before = found.context.model_dump(mode="json")
     context = make_context(found.method, {**found.context.model_dump(mode="json", exclude_unset=True), **values})
@@ -128,20 +128,20 @@ def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
         return found
     if found.finished:
         raise InputError(
-            f"{next(iter(differing))}: thread {found.id} has ended; nothing can be changed any more",
-            hint="ask the question anew with the other setting",
+            f"{next(iter(differing))}: thread {found.id} has ended, so no setting can change",
+            hint="start a new run with the other setting",
         )
     if fixed := sorted(differing.keys() - context.may_change):
         raise InputError(
-            f"{fixed[0]}: can't change in the middle of a run: what it has found so far rests on the old value",
-            hint=f"settings that can: {', '.join(sorted(context.may_change))}; for others ask the question anew",
+            f"{fixed[0]}: can't change during a run: its earlier steps used the old value",
+            hint=f"settings that can: {', '.join(sorted(context.may_change))}; for others start a new run",
         )
     change = Change(at=datetime.now(UTC).isoformat(timespec="seconds"), settings=differing)
     return replace(found, context=context, changes=[*found.changes, change])
 
 
 async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> list[EvidencePassage]:
-    """The passages that a thread's answer rests on, best first; text that can't be had any more is ""."""
+    """The final evidence passages of a thread, best first; the text is "" if it is no longer available."""
     from nodes.kit.passages import find
 
     state = (await load(found.method, saver).aget_state(config_of(found.id))).values
@@ -160,7 +160,7 @@ async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> l
 
 
 def values_of(snapshot: Any) -> dict[str, Any]:
-    """A run's state by its `StateSnapshot`, with steps and calls of the subgraphs that it was cut off in."""
+    """A run's state from its `StateSnapshot`, with steps and calls of interrupted subgraphs."""
     values = dict(snapshot.values)
     for task in snapshot.tasks:
         if hasattr(task.state, "tasks"):
@@ -171,7 +171,7 @@ def values_of(snapshot: Any) -> dict[str, Any]:
 
 
 def _waiting(snapshot: Any) -> list[Waiting]:
-    """What a run waits for a person to decide, by its `StateSnapshot`."""
+    """The decisions that a run waits for, from its `StateSnapshot`."""
     return [
         Waiting(id=row.id, node=task.name, about=dict(row.value))
         for task in snapshot.tasks
@@ -182,15 +182,15 @@ def _waiting(snapshot: Any) -> list[Waiting]:
 
 @contextmanager
 def readable(thread: str) -> Iterator[None]:
-    """For what reads a run's state: somebody may have edited it, or the file is damaged, or of another version.
+    """Convert errors of reading a run's state, which may be edited, damaged or of another version.
 
     Raises:
-        StoreError: It is not as it should be.
+        StoreError: The state is malformed.
     """
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
         raise StoreError(
             f"thread {thread}: its state can't be read ({type(problem).__name__}: {problem})",
-            hint="ask the question anew",
+            hint="start a new run",
         ) from problem

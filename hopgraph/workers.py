@@ -12,15 +12,15 @@ __all__ = ["run_workers"]
 
 
 async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], bool], at_once: Callable[[], int]) -> None:
-    """Do tasks side by side until none is left.
+    """Run tasks concurrently until none is left.
 
     Args:
-        one: Takes a task and does it.
-        left: Whether there are tasks left to take.
-        at_once: Most tasks in flight; called again whenever a limit changes or a worker is free.
+        one: Takes a task and runs it.
+        left: Whether tasks are left to take.
+        at_once: Maximum tasks in flight; called whenever a limit changes or a worker becomes free.
 
     Raises:
-        BaseExceptionGroup: What `one` raised; the others are cancelled then.
+        BaseExceptionGroup: Errors of `one`; the other tasks are cancelled then.
     """
     changed = asyncio.Event()
     watched: set[Limiter] = set()
@@ -48,7 +48,7 @@ async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], boo
                     group.create_task(work())
                     working, begun = working + 1, begun + 1
                 if begun == _AT_ONCE:
-                    await asyncio.sleep(0)  # they take their tasks, so that no more are begun than there are
+                    await asyncio.sleep(0)  # the new workers take their tasks before more workers start
                     continue
                 await changed.wait()
                 changed.clear()

@@ -29,7 +29,7 @@ def test_every_dataset_is_listed(name):
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Question)])
 def test_every_field_of_a_question_is_in_the_table(field):
-    table = EVALUATION.partition("\n## Questions of your own\n")[2].partition("\n## ")[0]
+    table = EVALUATION.partition("\n## Your own questions\n")[2].partition("\n## ")[0]
     assert f"| `{'supporting_facts' if field == 'gold_sentences' else field}`" in table
 
 
@@ -45,7 +45,7 @@ DEVELOPMENT = (DOCS / "development.md").read_text()
 
 def test_adding_takes_at_most_four_files():
     sections = re.findall(r"^## Add an? ([^\n]+)\n(.*?)(?=^## |\Z)", DEVELOPMENT, re.DOTALL | re.MULTILINE)
-    assert [name for name, _ in sections] == ["method", "role", "metric", "data set", "store"]
+    assert [name for name, _ in sections] == ["method", "role", "metric", "dataset", "store"]
     for name, text in sections:
         assert 1 <= len(re.findall(r"^\d\. ", text, re.MULTILINE)) <= 4, name
 

@@ -18,6 +18,10 @@ COMMANDS = ("cli", "demo", "studio")
 """What of hopgraph is run by people; it may use the command line's parts."""
 
 
+_METHODS = {path.name for path in (ROOT / "nodes").iterdir() if path.is_dir()} - {"kit", "__pycache__"} | {"one", "two"}
+"""Folders of methods' nodes; `one` and `two` are those of the tests below."""
+
+
 class Import(NamedTuple):
     """An import of one file of the project by another, as module names."""
 
@@ -59,17 +63,22 @@ def broken(found: Import) -> str:
         ["hopgraph", "cli"],
     ):
         return f"evaluation does not depend on {imported[1]}"
+    if (
+        module[:2] == ["hopgraph", "evaluation"]
+        and imported[0] == "nodes"
+        and imported[1:2]
+        and imported[1] in _METHODS
+    ):
+        return "evaluation knows no single method"
     if imported[:2] == ["hopgraph", "cli"] and module[1] not in COMMANDS and module[-1] != "__main__":
         return "the command line is on top of hopgraph"
     return ""
 
 
 def _broken_in_nodes(module: list[str], imported: list[str]) -> str:
-    folders = {path.name for path in (ROOT / "nodes").iterdir() if path.is_dir()} | {"one", "two", "kit"}
-    methods = folders - {"kit", "__pycache__"}
     if module[1:2] == ["kit"] and imported[1:2] != ["kit"]:
         return "the kit depends on no node"
-    if imported[1:2] and imported[1] in methods and imported[1:2] != module[1:2]:
+    if imported[1:2] and imported[1] in _METHODS and imported[1:2] != module[1:2]:
         return "a method's nodes are its own"
     return ""
 
@@ -129,6 +138,10 @@ def made(root: Path, files: Mapping[str, str]) -> Path:
         (
             {"hopgraph/evaluation/a.py": "import hopgraph.views.b", "hopgraph/views/b.py": ""},
             "does not depend on views",
+        ),
+        (
+            {"hopgraph/evaluation/a.py": "from nodes.one.b import x", "nodes/one/b.py": ""},
+            "evaluation knows no single method",
         ),
         ({"hopgraph/a.py": "from hopgraph.cli import b", "hopgraph/cli/b.py": ""}, "the command line is on top"),
     ],

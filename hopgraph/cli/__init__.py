@@ -1,4 +1,4 @@
-"""The `hopgraph` command. Heavy imports happen inside the commands, so that `--help` is quick."""
+"""The `hopgraph` command. Heavy imports are inside the commands, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ app.add_typer(rm, name="rm")
 
 def main() -> None:
     """Run the command line of this process."""
-    # Several questions are worked on at a time. Threads that numpy shares each small product out to only get in their
-    # way: an answer of CompactRAG's extractor took 85 ms of CPU with two of them, 52 without.
+    # Questions run concurrently; splitting small matrix products over numpy's threads only slows them down: an answer
+    # of CompactRAG's extractor took 85 ms of CPU with two threads, 52 ms with one.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run_app())
 
@@ -76,8 +76,8 @@ def run_app(words: list[str] | None = None) -> int:
         words: The arguments; default: those of this process.
 
     Returns:
-        0 done (an unanswerable question is an answer), 1 a run failed, 2 wrong input or use, 3 the endpoint can't
-        be used (the run can be resumed), 4 it waits for a person to decide, 130 stopped by ctrl-C, 143 by SIGTERM.
+        0 success (including `unanswerable`), 1 a run failed, 2 wrong input or usage, 3 the endpoint can't be used (the
+        run can be resumed), 4 the run waits for a person's decision, 130 stopped by ctrl-C, 143 by SIGTERM.
     """
     from hopgraph.cli.errors import Leave, reported
 

@@ -14,7 +14,7 @@ import typer
 from hopgraph import loop
 from hopgraph.cli import completion
 from hopgraph.cli.checks import check_endpoint
-from hopgraph.cli.errors import print_json
+from hopgraph.cli.errors import note, print_json
 from hopgraph.cli.options import AsJson, Cached, settings_of
 from hopgraph.cli.stopping import resumable
 
@@ -28,7 +28,7 @@ __all__ = ["ask", "resume"]
 
 Show = Literal["nothing", "status", "lines", "json"]
 Stream = Annotated[
-    bool, typer.Option("--stream", help="Show what happens as it happens, on standard error; with --json as JSON.")
+    bool, typer.Option("--stream", help="Show events as they happen, on standard error; with --json as JSON.")
 ]
 
 
@@ -52,7 +52,7 @@ def ask(
     thread: Annotated[
         str | None,
         typer.Option(
-            help="Id of the run. One that was cut off goes on; one that has ended is shown.",
+            help="Id of the run. An interrupted run is resumed, a finished one is shown.",
             autocompletion=completion.threads,
         ),
     ] = None,
@@ -69,21 +69,21 @@ def resume(
     thread: Annotated[str, typer.Argument(help="Id of the run.", autocompletion=completion.threads)],
     decision: Annotated[
         list[str] | None,
-        typer.Option(metavar="[ID=]WORD", help="What you decide where the run waits for it; ID where several wait."),
+        typer.Option(metavar="[ID=]WORD", help="Your decision, if the run waits for one; ID=WORD if for several."),
     ] = None,
-    answer: Annotated[str | None, typer.Option(help="An answer of your own, with --decision accept.")] = None,
+    answer: Annotated[str | None, typer.Option(help="Your own answer, with --decision accept.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change from here on how the model is asked: model, max_tokens, deadlines and such; may be repeated.",
+            help="Change how the model is called: model, max_tokens, deadlines, ...; may be repeated.",
         ),
     ] = None,
     stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a question that was cut off, or waits for a decision; one that has ended is shown, not run again."""
+    """Resume a question that was interrupted or waits for a decision; a finished one is shown, not run again."""
     changes = settings_of(settings or [])
     _finish(*loop.run(_resume(thread, decision or [], answer, changes, _shown(stream, as_json))), as_json)
 
@@ -96,7 +96,7 @@ async def _ask(
     thread: str | None,
     show: Show,
 ) -> tuple[Result, str | None]:
-    """The result, and the index it is from."""
+    """The result, and the index searched."""
     from hopgraph.methods import make_context
     from hopgraph.origins import check_thread, config_of, new_thread
     from hopgraph.run import Run
@@ -105,16 +105,16 @@ async def _ask(
 
     async with open_checkpoints() as saver:
         if thread is not None and await saver.aget_tuple(config_of(check_thread(thread))) is not None:
-            return await _go_on(thread, question, saver, show, changes=values)
+            return await _resume_thread(thread, question, saver, show, changes=values)
         if question is None:
-            raise InputError("question: none is given", hint='hopgraph ask "..." --index NAME')
+            raise InputError("question is missing", hint='hopgraph ask "..." --index NAME')
         context = make_context(method, values)
         given = _read_contexts(contexts) if contexts is not None else None
         run = Run.of(question, context, saver, thread=thread or new_thread(context), contexts=given)
         _check_run(context, given)
         await check_endpoint(context.model, context.generator_model)
         # After all checks: from here only the run itself can fail.
-        _note(f"thread {run.thread.id}")
+        note(f"thread {run.thread.id}")
         async with resumable(run.thread.id, saver):
             with _progress(show) as on_event:
                 result = await run.start(on_event=on_event)
@@ -134,12 +134,12 @@ def _check_run(context: Context, given: list[dict[str, Any]] | None) -> None:
     if given is not None and context.index and not context.knowledge_base:
         raise InputError(
             f"index: {context.index} would not be searched: --contexts gives the passages to answer from",
-            hint="leave out one of --index and --contexts",
+            hint="omit --index or --contexts",
         )
     if context.oracle:
         raise InputError(
-            f"{context.method}: these settings are shown the right {context.oracle}, which a single question lacks",
-            hint="`hopgraph eval` takes questions that come with it",
+            f"{context.method}: these settings need the gold {context.oracle}, which a single question lacks",
+            hint="`hopgraph eval` takes questions with gold annotations",
         )
     if get_settings().otel == "on":
         from hopgraph.telemetry import tracer
@@ -148,7 +148,9 @@ def _check_run(context: Context, given: list[dict[str, Any]] | None) -> None:
     _, _, own = check_input(context, given)
     known = own.get("knowledge")
     if known and known["read"] < known["passages"]:
-        _note(f"the knowledge base holds {known['read']:,} of {known['passages']:,} passages: `hopgraph read` goes on")
+        note(
+            f"the knowledge base has {known['read']:,} of {known['passages']:,} passages: `hopgraph read` adds the rest"
+        )
 
 
 async def _resume(
@@ -157,10 +159,10 @@ async def _resume(
     from stores.checkpoints import open_checkpoints
 
     async with open_checkpoints() as saver:
-        return await _go_on(thread, None, saver, show, decisions, answer, changes)
+        return await _resume_thread(thread, None, saver, show, decisions, answer, changes)
 
 
-async def _go_on(
+async def _resume_thread(
     thread: str,
     question: str | None,
     saver: Any,
@@ -178,20 +180,20 @@ async def _go_on(
     if question is not None and question.strip() != found.question:
         raise InputError(
             f"thread {thread} belongs to another question: {found.question[:200]!r}",
-            hint="leave --thread out to ask anew",
+            hint="omit --thread to start a new run",
         )
-    said = read_decisions(decisions or [], answer, found.waiting)
+    decided = read_decisions(decisions or [], answer, found.waiting)
     found = changed(found, changes or {})
     if not found.finished:
         await check_endpoint(found.context.model, found.context.generator_model)
     async with resumable(thread, saver):
         with _progress("nothing" if found.finished else show) as on_event:
-            result = await resume(thread, saver, on_event=on_event, decisions=said, changes=changes)
+            result = await resume(thread, saver, on_event=on_event, decisions=decided, changes=changes)
         return await _complete(result, saver, show), found.context.index
 
 
 async def _complete(result: Result, saver: Any, show: Show) -> Result:
-    """The result after all decisions at the terminal; for JSON with the texts of the evidence."""
+    """The result after all decisions at the terminal; JSON output includes the evidence's texts."""
     result = await _decided(result, saver, show)
     if show in ("nothing", "json"):
         from hopgraph.threads import evidence_passages, read_thread
@@ -201,7 +203,7 @@ async def _complete(result: Result, saver: Any, show: Show) -> Result:
 
 
 async def _decided(result: Result, saver: Any, show: Show) -> Result:
-    """The result after all decisions at the terminal; without a terminal as it is."""
+    """The result after all decisions at the terminal; unchanged without a terminal."""
     from hopgraph.cli.review import ask_at_terminal
     from hopgraph.run import resume
 
@@ -219,12 +221,8 @@ def _read_contexts(path: Path) -> list[dict[str, Any]]:
     return [{"title": p.title, "text": p.text, "sentences": list(p.sentences)} for p in passages]
 
 
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _shown(stream: bool, as_json: bool) -> Show:
-    """Standard output is for the result; streamed events go to standard error."""
+    """How to show progress, on standard error."""
     if stream:
         return "json" if as_json else "lines"
     return "nothing" if as_json else "status"
@@ -232,15 +230,15 @@ def _shown(stream: bool, as_json: bool) -> Show:
 
 @contextmanager
 def _progress(show: Show) -> Iterator[Callable[[Event], None] | None]:
-    """Shows events: one line that is rewritten, a line each, or a JSON object each."""
+    """Show events: in one updated line, in a line each, or as a JSON object each."""
     if show == "nothing":
         yield None
     elif show == "json":
-        yield lambda event: _note(json.dumps(event, ensure_ascii=False))
+        yield lambda event: note(json.dumps(event, ensure_ascii=False))
     elif show == "lines":
         from hopgraph.views.terminal import event_line
 
-        yield lambda event: _note(event_line(event))
+        yield lambda event: note(event_line(event))
     else:
         from rich.console import Console
         from rich.text import Text
@@ -257,7 +255,7 @@ def _progress(show: Show) -> Iterator[Callable[[Event], None] | None]:
 
 
 def _finish(result: Result, index: str | None, as_json: bool) -> None:
-    """Print the result; the exit code tells its status."""
+    """Print the result and exit with the code of its status."""
     if as_json:
         print_json(result)
     else:
@@ -269,18 +267,18 @@ def _finish(result: Result, index: str | None, as_json: bool) -> None:
         if waiting := result.get("waiting"):
             from hopgraph.cli.review import how_to_decide
 
-            _note(how_to_decide(result["thread"], waiting))
+            note(how_to_decide(result["thread"], waiting))
             raise typer.Exit(4)
-        _note(f"hopgraph: the run failed in {error['node'] or 'its first step'}: {error['message']}")
+        note(f"hopgraph: the run failed in {error['node'] or 'its first step'}: {error['message']}")
         if error["kind"] != "model_output":
-            _note(f"  {_goes_on(result['thread'], error)}")
+            note(f"  {_how_to_resume(result['thread'], error)}")
         raise typer.Exit(1 if error["kind"] == "model_output" else 3)
 
 
-def _goes_on(thread: str, error: RunError) -> str:
-    """What to do after a failure that is not the model's output: permanent faults have to be mended first."""
-    again = f"`hopgraph resume {thread}`"
+def _how_to_resume(thread: str, error: RunError) -> str:
+    """What to do after a failure other than bad model output; permanent errors have to be fixed first."""
+    command = f"resume with `hopgraph resume {thread}`"
     hint = error.get("hint", "")
     if error.get("permanent"):
-        return f"first: {hint or 'mend that'}; then {again} goes on from there"
-    return f"nothing is lost: {again} goes on from there" + (f"; {hint}" if hint else "")
+        return f"first: {hint or 'fix this'}; then {command}"
+    return f"nothing is lost: {command}" + (f"; {hint}" if hint else "")

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import typer
 
 from inference.errors import InputError
 
-__all__ = ["check_endpoint", "check_index", "confirm"]
+__all__ = ["check_endpoint", "check_index", "confirm", "run_checkpoints"]
 
 
 def check_index(name: str | None) -> None:
-    """Check that an index exists, before a model is started."""
+    """Check that an index exists; called before a model is started."""
     from nodes.kit.passages import index_ref
 
     index_ref(name)
+
+
+def run_checkpoints(folder: Path) -> str:
+    """Path of an evaluation run's checkpoints.
+
+    Raises:
+        InputError: The folder has none.
+    """
+    path = folder / "checkpoints.sqlite"
+    if not path.is_file():
+        raise InputError(f"--run {folder}: has no checkpoints.sqlite", hint="name a folder of `hopgraph eval`")
+    return str(path)
 
 
 async def check_endpoint(model: str | None, generator_model: str | None = None) -> None:
@@ -33,15 +46,15 @@ async def check_endpoint(model: str | None, generator_model: str | None = None) 
 
 
 def confirm(question: str, *, refused: str, hint: str) -> None:
-    """Ask for a yes at the terminal.
+    """Ask for confirmation at the terminal.
 
     Args:
-        question: What is about to happen, as a question.
-        refused: Message of the error without a terminal, or if the answer is no.
-        hint: How to do it without being asked, and what else there is to do.
+        question: The question.
+        refused: Message of the error if the answer is no or there is no terminal.
+        hint: How to skip the confirmation, and alternatives.
 
     Raises:
-        InputError: The answer is no, or there is no terminal to ask at.
+        InputError: The answer is no, or there is no terminal.
     """
     asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if not asked or not typer.confirm(question, err=True):

@@ -1,4 +1,4 @@
-"""What the shell completes: methods, indexes, prompts, threads. It must be quick: nothing heavy is imported."""
+"""Shell completion of methods, indexes, prompts and threads. No heavy imports: it must be fast."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 __all__ = ["indexes", "methods", "methods_and_all", "modes", "prompt_files", "threads"]
 
 LISTED = 50
-"""Threads that are offered, the latest ones."""
+"""Number of threads offered, the latest ones."""
 
 
 def methods(incomplete: str) -> list[tuple[str, str]]:
-    """Method ids, with what they are."""
+    """Method ids with descriptions."""
     from hopgraph.methods import METHODS
 
     return [(name, about) for name, about in METHODS.items() if name.startswith(incomplete)]
 
 
 def methods_and_all(incomplete: str) -> list[tuple[str, str]]:
-    """The same after the last comma, and `all`."""
+    """Method ids after the last comma, and `all`."""
     done, comma, last = incomplete.rpartition(",")
     rows = [(f"{done}{comma}{name}", about) for name, about in methods(last)]
     return rows if comma or not "all".startswith(last) else [*rows, ("all", "every method")]
 
 
 def modes(incomplete: str) -> list[str]:
-    """Halves of an index that `search` uses."""
+    """Search modes."""
     return [mode for mode in ("hybrid", "dense", "sparse") if mode.startswith(incomplete)]
 
 
@@ -46,7 +46,7 @@ def prompt_files(incomplete: str) -> list[str]:
 
 
 def threads(incomplete: str) -> list[tuple[str, str]]:
-    """Threads of `ask`, the latest first, with their questions; of a file only, not of a Postgres server."""
+    """Threads of `ask` with their questions, latest first; only from a file, not from a Postgres server."""
     import json
     import sqlite3
 

@@ -1,4 +1,4 @@
-"""`hopgraph doctor`: check the installation and advise."""
+"""`hopgraph doctor`: checks of the installation, with advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as one JSON object.")] = False,
 ) -> None:
-    """Say what works, what does not, and what to do about it. Exits with 1 if something does not work."""
+    """Check the installation and advise. Exits with 1 if something does not work."""
     findings = [finding for check in CHECKS for finding in _run(check)]
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
@@ -36,7 +36,7 @@ def doctor(
 
 
 def _run(check: Callable[[], list[Finding]]) -> list[Finding]:
-    """A check's findings; an exception is a finding, too."""
+    """A check's findings; an exception counts as one."""
     from inference.errors import HopgraphError
 
     name = check.__name__.strip("_").replace("_", " ")
@@ -45,7 +45,9 @@ def _run(check: Callable[[], list[Finding]]) -> list[Finding]:
     except HopgraphError as error:
         return [Finding(name, "bad", error.message, error.hint)]
     except Exception as error:
-        return [Finding(name, "bad", f"{type(error).__name__}: {error}", "reinstall hopgraph; report it if it stays")]
+        return [
+            Finding(name, "bad", f"{type(error).__name__}: {error}", "reinstall hopgraph; report it if it persists")
+        ]
 
 
 def _show(findings: list[Finding]) -> None:
@@ -86,10 +88,10 @@ def _home() -> list[Finding]:
     home = get_settings().home
     above = next(path for path in (home, *home.absolute().parents) if path.exists())
     try:
-        if above != home:  # it is made when something has to be kept
+        if above != home:  # created by the first command that stores data
             if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            return [Finding("home", "ok", f"{home}, not there yet: it is made with the first index or question")]
+            return [Finding("home", "ok", f"{home}, not there yet: the first index or question creates it")]
         with tempfile.NamedTemporaryFile(dir=home):
             pass
     except OSError as error:
@@ -98,12 +100,12 @@ def _home() -> list[Finding]:
                 "home",
                 "bad",
                 f"{home} can't be written: {error.strerror}",
-                "indexes in it can be searched; to write, set HOPGRAPH_HOME to a folder that can be written",
+                "its indexes can be searched; to write, set HOPGRAPH_HOME to a writable folder",
             )
         ]
     free = shutil.disk_usage(home).free / 2**30
     state: Literal["ok", "note"] = "ok" if free > 1 else "note"
-    return [Finding("home", state, f"{home}, {free:.0f} GiB free", "" if free > 1 else "little room is left")]
+    return [Finding("home", state, f"{home}, {free:.0f} GiB free", "" if free > 1 else "little disk space is left")]
 
 
 def _endpoint() -> list[Finding]:
@@ -131,8 +133,8 @@ def _embedded() -> list[Finding]:
             Finding(
                 "endpoint",
                 "note",
-                "HOPGRAPH_LLM_URL is not set: the embedded model is used; its weights (93 MB) are not fetched yet",
-                "the first question fetches them, or `hopgraph serve`",
+                "HOPGRAPH_LLM_URL is not set: the embedded model is used; its weights (93 MB) are not downloaded yet",
+                "the first question or `hopgraph serve` downloads them",
             )
         ]
     return asyncio.run(probe("llm"))
@@ -143,7 +145,7 @@ def _encoder() -> list[Finding]:
 
     encoder = get_encoder()
     width = encoder.encode_queries(["ok"]).shape[1]
-    return [Finding("encoder", "ok", f"{encoder.id}, {width} numbers a text")]
+    return [Finding("encoder", "ok", f"{encoder.id}, {width} dimensions")]
 
 
 def _indexes() -> list[Finding]:
@@ -192,7 +194,7 @@ def _prompts() -> list[Finding]:
 
 
 def _studio() -> list[Finding]:
-    """Whether `hopgraph studio` has all that its server requires; nothing is fetched."""
+    """Whether the requirements of `hopgraph studio` are installed; downloads nothing."""
     import sys
     from importlib.util import find_spec
 
@@ -207,15 +209,15 @@ def _studio() -> list[Finding]:
             missing = f"LangGraph's local server ({pinned_count()} packages, 57 MB) is not installed"
             if find_spec("pip") is None:
                 advice = "`python -m ensurepip` adds it; or install hopgraph[studio] in its own environment"
-                return [Finding("studio", "note", f"{missing}, and there is no pip to fetch it", advice)]
-            return [Finding("studio", "note", missing, "the first `hopgraph studio` fetches it")]
+                return [Finding("studio", "note", f"{missing}, and there is no pip to install it", advice)]
+            return [Finding("studio", "note", missing, "the first `hopgraph studio` downloads it")]
     if problems := unmet(path):
-        advice = f"install the versions of requirements.lock, or delete {where} to have it fetched again"
+        advice = f"install the versions of requirements.lock, or delete {where} to have it downloaded again"
         if where == "this environment":
             advice = "install hopgraph[studio] in its own environment"
         return [Finding("studio", "bad", "; ".join(problems), advice)]
     (server, *_) = metadata.distributions(name=SERVER[0], path=path)
-    return [Finding("studio", "ok", f"{SERVER[0]} {server.version} and all that it requires, in {where}")]
+    return [Finding("studio", "ok", f"{SERVER[0]} {server.version} with all requirements, in {where}")]
 
 
 CHECKS = (_packages, _variables, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint, _own_endpoints, _studio)

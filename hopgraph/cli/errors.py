@@ -1,8 +1,8 @@
 """Errors of the command line: plain text on stderr, and with `--json` one JSON object on stdout.
 
 The object is `{"error": {"kind", "message", "hint", "exit_code"}}`. `kind` is one of `input store endpoint deadline
-prompt_too_long model_output` (see `inference.errors`), `usage` (an unknown option, a value that an option does not
-take), `stopped` (by a signal) or `internal` (a mistake of ours, with a traceback on stderr). `hint` may be "".
+prompt_too_long model_output` (see `inference.errors`), `usage` (an unknown option or invalid value), `stopped` (by a
+signal) or `internal` (a bug, with a traceback on stderr). `hint` may be "".
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import typer
 from hopgraph.signals import EXITS, Stopped, printed, stopped, wants_json
 from inference.errors import HopgraphError
 
-__all__ = ["Leave", "print_json", "reported"]
+__all__ = ["Leave", "note", "print_json", "reported"]
 
 _USAGE: type[Exception] = typer.BadParameter.__mro__[2]
-"""click's `ClickException`, which typer brings with it and does not export."""
+"""click's `ClickException`, which typer bundles without exporting it."""
 
 
 class Leave(Exception):
-    """The command has ended with an error, which is printed."""
+    """The command has failed, and its error has been printed."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -35,41 +35,46 @@ class Leave(Exception):
 
 
 def print_json(value: Any) -> None:
-    """Print a command's JSON: the only thing that it writes to stdout."""
+    """Print a command's JSON, its only output on stdout."""
     printed()
     print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
+def note(text: str) -> None:
+    """Print a line on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def reported(words: Sequence[str]) -> Iterator[None]:
-    """Print what is raised inside.
+    """Print the errors raised inside.
 
     Args:
         words: The command line.
 
     Raises:
-        Leave: Something was raised that a user can cause.
+        Leave: An error that a user can cause was raised.
     """
     as_json = wants_json(words)
     try:
         yield
     except HopgraphError as error:
-        _print(f"hopgraph: {error.message}")
+        note(f"hopgraph: {error.message}")
         if error.hint:
-            _print(f"  {error.hint}")
+            note(f"  {error.hint}")
         raise _left(as_json, error.kind, error.message, error.hint, error.exit_code) from None
     except Stopped as stop:
         if as_json:
-            print_json(stopped(stop.number, stop.goes_on))
+            print_json(stopped(stop.number, stop.how_to_resume))
         raise Leave(stop.exit_code) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _print("hopgraph: stopped")
+        note("hopgraph: stopped")
         if as_json:
             print_json(stopped(signal.SIGINT))
         raise Leave(EXITS[signal.SIGINT]) from None
     except typer.Abort:
-        _print("hopgraph: given up")
-        raise _left(as_json, "usage", "given up", "", 1) from None
+        note("hopgraph: aborted")
+        raise _left(as_json, "usage", "aborted", "", 1) from None
     except _USAGE as error:
         from typer.rich_utils import rich_format_error
 
@@ -80,7 +85,7 @@ def reported(words: Sequence[str]) -> Iterator[None]:
         raise _left(as_json, "usage", shown, hint, error.exit_code) from None  # type: ignore[attr-defined]
     except Exception as error:
         if as_json:
-            print_json(_row("internal", f"{type(error).__name__}: {error}", "report it: this is a mistake of ours", 1))
+            print_json(_row("internal", f"{type(error).__name__}: {error}", "this is a bug: please report it", 1))
         raise
 
 
@@ -92,7 +97,3 @@ def _left(as_json: bool, kind: str, message: str, hint: str, code: int) -> Leave
 
 def _row(kind: str, message: str, hint: str, code: int) -> dict[str, Any]:
     return {"error": {"kind": kind, "message": message, "hint": hint, "exit_code": code}}
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`hopgraph eval`: put questions to methods and measure what comes of it."""
+"""`hopgraph eval`: evaluate methods on questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperOption
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.errors import print_json
+from hopgraph.cli.errors import note, print_json
 from hopgraph.cli.options import AsJson, Cached, settings_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["EvalCommand", "evaluate"]
 
 
 class EvalCommand(TyperCommand):
-    """The command, whose help lists datasets and suites; nothing else needs them before it runs."""
+    """The command; its help lists datasets and suites, which are imported only then."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -46,7 +46,7 @@ def evaluate(
         typer.Option(
             "--method",
             "-m",
-            help="Methods with commas between them, or all.",
+            help="Methods separated by commas, or all.",
             show_default=False,
             autocompletion=completion.methods_and_all,
         ),
@@ -54,7 +54,7 @@ def evaluate(
     dataset: Annotated[
         str,
         typer.Option(
-            help="{datasets}: their official files, or our JSON Lines. "
+            help="{datasets}: official files, or JSON Lines as for own. "
             "own: JSON Lines, or CSV with columns question and answers."
         ),
     ] = "own",
@@ -62,42 +62,46 @@ def evaluate(
     index: Annotated[
         str | None, typer.Option("--index", "-i", help="Index to search.", autocompletion=completion.indexes)
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many questions.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of questions.")] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="With --limit: a random sample instead of the first ones.")
+        int | None, typer.Option(min=0, help="With --limit: a random sample instead of the first questions.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder, made if it is missing.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder, created if missing.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all methods; may be repeated.")
     ] = None,
     overlay: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder of prompts to compare with the built-in ones; of several, with the first one's."),
+        typer.Option(help="Folder of prompts, compared with the built-in ones, or with the first of several folders."),
     ] = None,
     ablations: Annotated[
         str | None,
-        typer.Option(help="A method: it, and it without each of its parts.", autocompletion=completion.methods),
+        typer.Option(
+            help="Compare this method with itself without each of its parts.", autocompletion=completion.methods
+        ),
     ] = None,
-    suite: Annotated[str | None, typer.Option(metavar="NAME", help="What a paper measures besides: {suites}.")] = None,
+    suite: Annotated[str | None, typer.Option(metavar="NAME", help="An experiment of a paper: {suites}.")] = None,
     contexts: Annotated[
-        bool, typer.Option("--contexts", help="Answer from the passages that come with the questions; no search.")
+        bool, typer.Option("--contexts", help="Answer from the questions' own passages; no search.")
     ] = False,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder; needs nothing else.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Resume the run in this folder; needs no other option.")] = None,
     price: Annotated[
         str | None, typer.Option(metavar="IN,OUT", help="Price of a million prompt and completion tokens.")
     ] = None,
     judge: Annotated[
-        bool, typer.Option("--judge", help="Have a model (HOPGRAPH_JUDGE_MODEL) say of every answer if it is right.")
+        bool, typer.Option("--judge", help="Have a model (HOPGRAPH_JUDGE_MODEL) judge whether each answer is correct.")
     ] = False,
     perfect: Annotated[
         bool,
-        typer.Option("--perfect", help="Simulation: perfect agents, built from gold decompositions, play the model."),
+        typer.Option(
+            "--perfect", help="Simulation: perfect agents, built from gold decompositions, replace the model."
+        ),
     ] = False,
     wrong: Annotated[
         float, typer.Option(min=0, max=1, help="With --perfect: probability that an agent's reply is wrong.")
     ] = 0.0,
     papers: Annotated[
-        bool, typer.Option("--papers", help="Print what the papers report for the dataset beside the results.")
+        bool, typer.Option("--papers", help="Print the papers' figures for the dataset next to the results.")
     ] = False,
     fail_under: Annotated[
         list[str] | None,
@@ -110,13 +114,13 @@ def evaluate(
     max_drop: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NUMBER", help="With --against: a fall allowed, in points; or METRIC=NUMBER, may be repeated."
+            metavar="NUMBER", help="With --against: allowed drop, in points; or METRIC=NUMBER, may be repeated."
         ),
     ] = None,
     _: Cached = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put questions to methods: EM, F1, recall and costs. What was finished is never lost; --resume goes on."""
+    """Evaluate methods on questions: EM, F1, recall and costs. No finished work is lost: --resume continues a run."""
     from hopgraph.cli import evaluating
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.gate import read_gate
@@ -164,12 +168,12 @@ def evaluate(
         from hopgraph.views.table import print_summary
 
         print_summary(summary)
-    spared = ("endpoint", "deadline", "internal")
-    if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in spared):
+    external = ("endpoint", "deadline", "internal")
+    if lost := sum(v["failures"].get(kind, 0) for v in summary["variants"] for kind in external):
         from nodes.kit.rendering import counted
 
-        evaluating.note(f"hopgraph: {counted(lost, 'question')} failed through no fault of theirs")
-        evaluating.note(f"  {again} tries them again and nothing else")
+        note(f"hopgraph: {counted(lost, 'question')} failed for external reasons")
+        note(f"  {again} retries only these")
         raise typer.Exit(3)
     if gate is not None and not evaluating.passed(gate, summary["gate"]):
         raise typer.Exit(1)
@@ -191,12 +195,12 @@ def _variants(
     if suite is not None:
         if method or overlays or ablated:
             raise InputError(
-                "--suite: takes neither --method nor --overlay nor --ablations", hint="it names the methods itself"
+                "--suite: can't be combined with --method, --overlay or --ablations", hint="a suite sets the methods"
             )
         return plan.suite(suite, values), values
     if ablated is not None:
         if method or overlays:
-            raise InputError("--ablations: takes neither --method nor --overlay", hint="it names the method itself")
+            raise InputError("--ablations: can't be combined with --method or --overlay", hint="it names the method")
         return plan.ablations(check_method(ablated), values), values
     named = _required(method, "--method", "such as prism")
     names = [*METHODS] if named == "all" else [check_method(name.strip()) for name in named.split(",")]
@@ -213,7 +217,7 @@ def _refuse_unused_index(contexts: bool, variants: Sequence[Variant]) -> None:
     if contexts and (named := next((v.context.index for v in variants if v.context.index), None)):
         raise InputError(
             f"index: {named} would not be searched: --contexts answers from the questions' own passages",
-            hint="leave out one of --index and --contexts",
+            hint="omit --index or --contexts",
         )
 
 
@@ -225,12 +229,12 @@ def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | N
 
 
 def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
-    """Entries of `run.json` for a simulation; none if a model answers."""
+    """Entries of `run.json` for a simulation."""
     from hopgraph.evaluation.simulated import Simulation
     from inference.errors import InputError
 
     if wrong and not perfect:
-        raise InputError("--wrong: goes with --perfect", hint="a model is wrong by itself")
+        raise InputError("--wrong: requires --perfect")
     return {"simulation": Simulation(wrong, seed or 0).as_row()} if perfect else {}
 
 
@@ -287,6 +291,6 @@ def _refuse_with_resume(options: dict[str, Any]) -> None:
 
     if given := [name for name, value in options.items() if value not in (None, [])]:
         raise InputError(
-            f"--resume: {given[0]} can't be given with it: results of one run are made in one way",
-            hint=f"start another run for another way. {MAY_DIFFER}",
+            f"--resume: can't be combined with {given[0]}: all results of a run have the same settings",
+            hint=f"start another run for other settings. {MAY_DIFFER}",
         )

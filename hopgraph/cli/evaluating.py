@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hopgraph.cli.errors import note
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hopgraph.evaluation.scoring import Record
     from hopgraph.evaluation.summary import Summary
 
-__all__ = ["agents", "beside_papers", "check_gate", "judge", "note", "passed", "resume", "run"]
+__all__ = ["agents", "beside_papers", "check_gate", "judge", "passed", "resume", "run"]
 
 
 @contextmanager
@@ -55,7 +55,7 @@ async def run(
     found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
     identity.start(folder, variants, questions, found, about)
     if found["gold"] == "titles" and not contexts and any(question.gold_ids for question in questions):
-        note("none of the questions' gold passages is in the index by its id: they are matched by title")
+        note("the index has no gold passage of the questions by id: they are matched by title")
     if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
         names = ", ".join(repr(name) for name in lost[:3])
         note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
@@ -86,8 +86,8 @@ async def _work(folder: RunFolder, todo: list[Job], *, again: str) -> None:
         return
     runner.forget(folder, todo)
     done = folder.records()
-    note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; {again} goes on")
-    with stoppable(f"{again} goes on"), _progress(todo, done) as show:
+    note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; resume with {again}")
+    with stoppable(f"resume with {again}"), _progress(todo, done) as show:
         await runner.run_jobs(folder, todo, show)
     _say_calls_in_flight()
 
@@ -97,7 +97,7 @@ async def judge(folder: RunFolder, *, again: str) -> None:
     from hopgraph.cli.progress import progress
     from hopgraph.evaluation.judge import judge_answers
 
-    with folder.locked(), stoppable(f"{again} goes on"), progress() as shown:
+    with folder.locked(), stoppable(f"resume with {again}"), progress() as shown:
         await judge_answers(folder, lambda done, total: shown.tell("Judging", done, total))
 
 
@@ -106,7 +106,7 @@ def beside_papers(summary: Summary, dataset: str) -> list[PaperTable]:
     from hopgraph.evaluation.papers import beside
 
     if not (found := beside(summary, dataset)):
-        note(f"--papers: no table of the papers has one of these methods on --dataset {dataset}")
+        note(f"--papers: the papers have no table with these methods for --dataset {dataset}")
     return found
 
 
@@ -146,15 +146,15 @@ def _say_what_differs(about: dict[str, Any]) -> None:
     from hopgraph.evaluation.identity import surroundings, versions
 
     if changed := differences(about.get("surroundings") or surroundings(), surroundings()):
-        note(f"differs from when the run started, which is allowed: {'; '.join(changed)}")
+        note(f"settings changed since the run started (allowed): {'; '.join(changed)}")
     if about["versions"] != (now := versions()):
         other = [name for name in now if about["versions"].get(name) != now[name]]
-        note(f"other versions than when the run started: {', '.join(other)}")
+        note(f"versions changed since the run started: {', '.join(other)}")
 
 
 @contextmanager
 def _progress(todo: Sequence[Job], done: Sequence[Record]) -> Iterator[Progress]:
-    """Questions, rate, running EM, tokens and time left on stderr."""
+    """Show questions, rate, running EM, tokens and time left on stderr."""
     from hopgraph.cli.progress import progress
 
     total = len(todo) + len(done)
@@ -189,14 +189,9 @@ class _Figures:
             self._em.setdefault(record["variant"], []).append(record["metrics"]["em"])
 
     def text(self) -> str:
-        """All in one line."""
+        """One line."""
         scores = [f"{name} {100 * sum(values) / len(values):.1f}" for name, values in self._em.items() if values]
         parts = [f"EM {', '.join(scores[:4])}"] if scores else []
         parts += [f"{self._tokens:,.0f} tokens"] if self._tokens else []
         parts += [f"{self._failed} failed"] if self._failed else []
         return ", ".join(parts)
-
-
-def note(text: str) -> None:
-    """Print a line on stderr."""
-    print(text, file=sys.stderr, flush=True)

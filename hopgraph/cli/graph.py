@@ -1,4 +1,4 @@
-"""`hopgraph graph`: a method's state machine as text or as a picture, without a network."""
+"""`hopgraph graph`: a method's state machine as text or as a picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["graph"]
 def graph(
     method: Annotated[
         str | None,
-        typer.Argument(help="Method id; without one they are listed.", autocompletion=completion.methods),
+        typer.Argument(help="Method id. Default: list the methods.", autocompletion=completion.methods),
     ] = None,
     png: Annotated[Path | None, typer.Option(help="Write a PNG picture to this file (needs hopgraph[draw]).")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,

@@ -13,6 +13,7 @@ import typer
 
 from hopgraph.cli import completion
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import AsJson
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["index", "search"]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 SHOWN = 10
-"""Most duplicates and empty texts to list; `--json` has all."""
+"""Maximum number of duplicates and empty texts listed; `--json` lists all."""
 PREVIEW = 300
 
 
@@ -35,7 +35,7 @@ def index(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv; or folders of them.", show_default=False
+            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv; or folders of these.", show_default=False
         ),
     ] = None,
     name: Annotated[
@@ -43,24 +43,24 @@ def index(
         typer.Option("--name", "-n", help="Name of the index.", show_default=False, autocompletion=completion.indexes),
     ] = "",
     add: Annotated[
-        bool, typer.Option("--add", help="Add to the index; passages with a known id are replaced.")
+        bool, typer.Option("--add", help="Add to the index; passages with the same id are replaced.")
     ] = False,
     remove: Annotated[
         list[str] | None,
         typer.Option("--remove", metavar="ID|FILE", help="Remove a passage, an article or a file; may be repeated."),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an index of other content without being asked.")
+        bool, typer.Option("--replace", help="Replace an index of other content without confirmation.")
     ] = False,
     rebuild: Annotated[
         bool,
-        typer.Option("--rebuild", help="Build it anew from its own passages, after the encoder changed for example."),
+        typer.Option("--rebuild", help="Rebuild the index from its own passages, such as after a change of encoder."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make passages searchable: the index is made anew of the files, or added to with --add.
+    """Build an index of files, or add to one with --add.
 
-    A build that was cut off goes on when it is started again. An index of other content is replaced after a yes at the
+    The same command resumes an interrupted build. An index of other content is replaced after confirmation at the
     terminal, or with --replace.
     """
     from hopgraph.sources import Sources, find_sources, read_sources
@@ -75,9 +75,9 @@ def index(
     if (bool(files) + bool(remove) + rebuild) != 1 or (add and not files):
         raise InputError("give one of: files (with or without --add), --remove ID, --rebuild", hint=usage)
     if replace and (add or not files):
-        raise InputError("--replace goes with files, and not with --add", hint=usage)
+        raise InputError("--replace requires files and can't be combined with --add", hint=usage)
     sources = find_sources(files or []) if files else Sources()
-    with stoppable("the same command goes on"), _telling() as (shown, tell):
+    with stoppable("run the same command again to resume"), _telling() as (shown, tell):
         if rebuild:
             built = build.rebuild_index(name, progress=tell)
         elif remove:
@@ -95,12 +95,12 @@ def index(
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[str, typer.Argument(help="The query.")],
     name: Annotated[
         str,
         typer.Option("--index", "-i", help="Index to search.", show_default=False, autocompletion=completion.indexes),
     ],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of passages.")] = 5,
     mode: Annotated[
         str,
         typer.Option(
@@ -109,13 +109,13 @@ def search(
     ] = "hybrid",
     as_json: AsJson = False,
 ) -> None:
-    """Show what a search finds, and which half of it found what."""
+    """Search an index, and show the rank of each passage in both halves of the search."""
     from inference.errors import InputError
     from stores.index import open_index
 
     chosen: dict[str, Literal["hybrid", "dense", "sparse"]] = {m: m for m in ("hybrid", "dense", "sparse")}
     if mode not in chosen:
-        raise InputError(f"--mode: no mode {mode!r}", hint="use hybrid, dense or sparse")
+        raise InputError(f"--mode: unknown mode {mode!r}", hint="modes: hybrid, dense, sparse")
     if not query.strip():
         raise InputError("the query is empty", hint=f'hopgraph search "..." --index {name}')
     opened = open_index(name)
@@ -128,7 +128,7 @@ def search(
 
 @contextmanager
 def _telling() -> Iterator[tuple[Shown, Progress]]:
-    """Progress callback for the store, and the bars."""
+    """Progress bars, and the store's progress callback that updates them."""
     from hopgraph.cli.progress import progress
 
     titles = {"read": "Reading", "encode": "Encoding", "store": "Storing"}
@@ -137,7 +137,7 @@ def _telling() -> Iterator[tuple[Shown, Progress]]:
 
 
 def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
-    """Asks before replacing an index of other content."""
+    """Callback that asks before an index of other content is replaced."""
 
     def ask(built: Built) -> None:
         from hopgraph.cli.checks import confirm
@@ -147,8 +147,8 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
         with shown.paused():
             confirm(
                 f"{there}. Replace it?",
-                refused=f"{there}; it was left as it is",
-                hint="`--replace` puts these files in its place, `--add` adds them to it",
+                refused=f"{there}; it was not changed",
+                hint="`--replace` replaces it, `--add` adds the files to it",
             )
 
     return ask
@@ -187,17 +187,17 @@ def _print_summary(built: Built, sources: Sources) -> None:
         f"{built.seconds:,.1f} s"
     )
     console(
-        f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} were known already"
+        f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} already encoded"
     )
     if sources.skipped:
         console(f"  {sources}")
     if built.replaces:
-        gone = f": {built.removed:,} removed (`--add` keeps what is there)" if built.removed else ""
+        gone = f": {built.removed:,} removed (`--add` keeps them)" if built.removed else ""
         console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")
     elif built.replaced or built.removed:
         console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
     for what, note, places in (
-        ("repeated id", ", the first passage of each was kept", built.duplicates),
+        ("duplicate id", ", only the first passage of each was kept", built.duplicates),
         ("empty text", "", built.empties),
     ):
         if places:

@@ -11,6 +11,7 @@ import typer
 from hopgraph import loop
 from hopgraph.cli import completion
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.options import AsJson
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -18,16 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["lists", "rm"]
 
-_AGAIN = "the same command deletes the rest"
+_AGAIN = "run the same command again to delete the rest"
 _INTERRUPT = "__interrupt__"
-"""Channel in which LangGraph keeps what a person is asked."""
+"""LangGraph's channel for interrupts."""
 
 lists = typer.Typer(no_args_is_help=True, help="List indexes, threads or evaluation runs, newest first.")
 rm = typer.Typer(no_args_is_help=True, help="Delete an index, threads or an evaluation run.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
-Limit = Annotated[int, typer.Option(min=1, help="List so many at most.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number listed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")]
 
 
 @lists.command()
@@ -51,12 +51,12 @@ def threads(limit: Limit = 20, as_json: AsJson = False) -> None:
 @lists.command()
 def runs(
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="Folders to look in. Default: this one and `runs` in it.")
+        list[Path] | None, typer.Argument(help="Folders to search. Default: the current one and `runs` in it.")
     ] = None,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluation runs in folders, or in the folders directly in them: methods, questions done, state, date."""
+    """Evaluation runs in folders and their direct subfolders: methods, questions done, state, date."""
     from inference.errors import InputError
 
     for folder in folders or []:
@@ -73,7 +73,7 @@ def runs(
 def rm_index(
     name: Annotated[str, typer.Argument(help="Name of the index.", autocompletion=completion.indexes)], yes: Yes = False
 ) -> None:
-    """Delete an index with its knowledge base; on a Chroma server, too."""
+    """Delete an index with its knowledge base, also on a Chroma server."""
     from stores.overview import index_infos, remove_index
 
     known = {info.name: info for info in index_infos()}
@@ -90,7 +90,7 @@ def rm_thread(
     ids: Annotated[list[str], typer.Argument(help="Ids of threads.", autocompletion=completion.threads)],
     yes: Yes = False,
 ) -> None:
-    """Delete threads of `ask` with all their checkpoints; all of them or none."""
+    """Delete threads of `ask` with all their checkpoints: all threads or none."""
     if not yes:
         _ask(f"{len(ids)} thread{'' if len(ids) == 1 else 's'}", "hopgraph rm thread")
     loop.run(_delete_threads(list(dict.fromkeys(ids))))
@@ -99,11 +99,11 @@ def rm_thread(
 
 @rm.command("run")
 def rm_run(folder: Annotated[Path, typer.Argument(help="Folder of the run.")], yes: Yes = False) -> None:
-    """Delete an evaluation run: the files that `eval` and `report` write, and the folder if nothing else is in it."""
+    """Delete an evaluation run: the files of `eval` and `report`, and the folder if it is then empty."""
     from hopgraph.evaluation.folder import RunFolder
 
     run = RunFolder(folder)
-    run.about()  # an error where there is no run
+    run.about()  # raises if there is no run
     if not yes:
         row = _run(folder)
         _ask(f"the run in {folder} ({row['done']} of {row['total']} questions done)", f"hopgraph rm run {folder}")
@@ -119,7 +119,7 @@ def _ask(what: str, command: str) -> None:
 
 
 async def _threads(limit: int) -> tuple[list[dict[str, Any]], int]:
-    """Only the newest threads' latest checkpoints are read, and only the text columns of others."""
+    """Reads the latest checkpoints of the newest threads only, and of the others only the text columns."""
     from hopgraph.origins import origin_of
     from stores.checkpoints import kept_threads, open_checkpoints
 
@@ -143,7 +143,7 @@ async def _threads(limit: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def _status(latest: CheckpointTuple) -> str:
-    """`answered`, `unanswerable` or `failed` of a run that has ended; `waiting` for a person; else `unfinished`."""
+    """`answered`, `unanswerable` or `failed` for a finished run, `waiting` for a person, else `unfinished`."""
     values = latest.checkpoint["channel_values"]
     if any(channel == _INTERRUPT for _, channel, _ in latest.pending_writes or []):
         return "waiting"
@@ -162,9 +162,11 @@ async def _delete_threads(ids: Sequence[str]) -> None:
     async with open_checkpoints() as saver, AsyncExitStack() as held:
         for thread in ids:
             if await saver.aget_tuple({"configurable": {"thread_id": check_thread(thread)}}) is None:
-                raise StoreError(f"no thread {thread}; none was deleted", hint="`hopgraph list threads` shows them")
+                raise StoreError(
+                    f"unknown thread {thread}; none was deleted", hint="`hopgraph list threads` lists the threads"
+                )
             await held.enter_async_context(only_here(saver, thread))
-        with stoppable("`hopgraph list threads` shows those that are left"):
+        with stoppable("`hopgraph list threads` lists the remaining ones"):
             for thread in ids:
                 await saver.adelete_thread(thread)
 
@@ -200,11 +202,11 @@ def _count_lines(path: Path) -> int:
 
 
 _RUN_FILES = ("questions.jsonl", "results.jsonl", "judgements.jsonl", "report.html", "run.json")
-"""`run.json` last: a deletion that is cut off can be repeated."""
+"""`run.json` last: an interrupted deletion can be repeated."""
 
 
 def _delete_run(folder: Path) -> list[str]:
-    """Delete a run's files; gives the names of others, which stay."""
+    """Delete a run's files; returns the names of other files, which are kept."""
     from inference.errors import StoreError
 
     try:
@@ -226,7 +228,7 @@ def _print(what: str, rows: list[dict[str, Any]], total: int, as_json: bool) -> 
     if not rows:
         typer.echo(f"No {what}.")
         return
-    # Lines are neither wrapped nor cut: they may be read by a program.
+    # Lines are neither wrapped nor cut: programs may read them.
     table = [list(rows[0]), *([plain(_cell(value)) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:

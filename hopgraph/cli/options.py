@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["AsJson", "Cached", "settings_of"]
 
 
 def _use_cache(context: typer.Context, wanted: bool) -> bool:
-    """Have model replies of earlier runs reused while the command runs."""
+    """Enable the reply cache for the duration of the command."""
     if wanted:
         from inference.settings import overridden
 
@@ -24,14 +24,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JS
 
 
 def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
-    """`KEY=VALUE` pairs; a value that is JSON is read as such, anything else is text.
+    """Settings from `KEY=VALUE` pairs; values are parsed as JSON if possible, else taken as text.
 
     Args:
-        pairs: As they were given.
-        options: Settings that have an option of their own; None where it was not given.
+        pairs: The pairs given.
+        options: Settings with a dedicated option; None if it was not given.
 
     Raises:
-        InputError: A pair is none, or gives what another pair or an option of its own gives.
+        InputError: A pair is malformed, or a setting is given twice.
     """
     from inference.errors import InputError
 
@@ -41,14 +41,12 @@ def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
         if not equals or not key.strip():
             raise InputError(f"--set {pair!r}: must be KEY=VALUE")
         if key.strip() in values:
-            raise InputError(f"--set {key.strip()}: given twice", hint="leave one of them out")
+            raise InputError(f"--set {key.strip()}: given twice", hint="omit one of them")
         try:
             values[key.strip()] = json.loads(value)
         except ValueError:
             values[key.strip()] = value
     given = {key: value for key, value in options.items() if value is not None}
     if twice := sorted(given.keys() & values.keys()):
-        raise InputError(
-            f"{twice[0]}: given by --{twice[0].replace('_', '-')} and by --set", hint="leave one of them out"
-        )
+        raise InputError(f"{twice[0]}: given by --{twice[0].replace('_', '-')} and by --set", hint="omit one of them")
     return values | given

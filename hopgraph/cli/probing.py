@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "probe"]
 
 MIN_CONTEXT = 4096
-"""Tokens of context below which prompts with five passages of the usual length may lose some."""
+"""Context length in tokens below which prompts with five passages of typical length may be truncated."""
 _FORMS = {
     "json_schema": ("schema", ""),
-    "json_object": ("json_object", "the server refuses JSON schemas: they stand in the prompt"),
-    "prompt": ("prompt only", "the server has no JSON mode: schemas stand in the prompt"),
+    "json_object": ("json_object", "the server refuses JSON schemas: they are put into the prompt"),
+    "prompt": ("prompt only", "the server has no JSON mode: schemas are put into the prompt"),
 }
 """JSON mode of an endpoint: its name in the report, and advice."""
 
@@ -32,7 +32,7 @@ class Finding:
 
 
 async def probe(role: Role) -> list[Finding]:
-    """Ask a role's server for a small structured reply with log-probabilities; a scorer for plain text."""
+    """Request a short structured reply with log-probabilities from a role's server; plain text from a scorer."""
     from inference.chat import Message
     from inference.errors import EndpointError
     from inference.settings import get_settings
@@ -47,7 +47,7 @@ async def probe(role: Role) -> list[Finding]:
         kind = f"vLLM {version}"
     context = await endpoint.context()
     embedded = " (embedded)" if get_settings().server(role).url is None else ""
-    length = f"{context:,} tokens of context" if context else "it does not say how long its context is"
+    length = f"{context:,} tokens of context" if context else "context length unknown"
     findings = [
         Finding(
             f"{whose}endpoint",
@@ -69,10 +69,10 @@ async def probe(role: Role) -> list[Finding]:
 
 def _about_context(context: int | None) -> str:
     if context is None:
-        return "set HOPGRAPH_LLM_CONTEXT, or prompts are not fitted"
+        return "set HOPGRAPH_LLM_CONTEXT; otherwise prompts are not truncated to fit"
     if context >= MIN_CONTEXT:
         return ""
-    return "prompts lose passages; 8,192 tokens hold ten of the usual length, and a long reply"
+    return "passages will be left out of prompts; 8,192 tokens fit ten of typical length and a long reply"
 
 
 async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
@@ -105,13 +105,13 @@ async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
     if field_logprobs(reply.text, reply.tokens, ["colour"]):
         findings.append(await _logprobs(endpoint, whose))
     elif not whose:
-        without = "methods that need them can't run (PruneRAG), or have to be told (HANRAG: `verdicts=text`)"
+        without = "PruneRAG can't run; HANRAG needs `verdicts=text`"
         findings.append(Finding("log-probabilities", "note", "not given", without))
     return findings
 
 
 async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
-    """Check log-probabilities: HANRAG's verdicts need alternatives to the chosen token, too."""
+    """Check log-probabilities: HANRAG's verdicts also need those of alternative tokens."""
     from inference.chat import Message
     from inference.errors import EndpointError
     from nodes.kit.request import ALTERNATIVES
@@ -121,11 +121,11 @@ async def _logprobs(endpoint: Endpoint, whose: str) -> Finding:
     try:
         reply = await endpoint.complete(ask, request_id="doctor", max_tokens=1, top_logprobs=ALTERNATIVES)
     except EndpointError as error:
-        advice = f"vLLM: --max-logprobs {ALTERNATIVES} or more; or have HANRAG told: `verdicts=text`"
+        advice = f"vLLM: --max-logprobs {ALTERNATIVES} or more; or set HANRAG's `verdicts=text`"
         return Finding(what, "note", f"of chosen tokens only: {error.message}", advice)
     if any(token.top for token in reply.tokens):
         return Finding(what, "ok", "given for every token, with alternatives")
-    return Finding(what, "ok", "given for every token; HANRAG's verdicts rest on the chosen word alone")
+    return Finding(what, "ok", "given for every token, without alternatives: HANRAG's verdicts use the chosen one only")
 
 
 async def _speed(endpoint: Endpoint) -> list[Finding]:
@@ -133,18 +133,21 @@ async def _speed(endpoint: Endpoint) -> list[Finding]:
     from inference.chat import Message
     from inference.limiter import priority
 
-    shared = "Somebody went from town to town and asked for the way to the sea. " * 30
+    shared = "The answer to each question is in one of the passages that follow. " * 30
     prompts = [[Message("system", shared), Message("user", ask)] for ask in ("Who?", "Where?")]
     if not all([await endpoint.fits(prompt, 1) for prompt in prompts]):
         return []
     priority.set(1)
     replies = [await endpoint.complete(prompt, request_id="doctor", max_tokens=1) for prompt in prompts]
     cached, length = replies[-1].cached_tokens, replies[-1].prompt_tokens
-    seen = Finding("prefix cache", "ok", f"{cached} of {length} tokens of a prompt that begins as the one before it")
+    seen = Finding("prefix cache", "ok", f"{cached} of {length} tokens cached for a prompt with a shared prefix")
     advice = "--enable-prompt-tokens-details reports them, and --enable-prefix-caching (the default) caches"
-    unseen = Finding("prefix cache", "note", "no cached tokens are reported: the ledger will have none", advice)
-    by_priority = Finding("order", "ok", "the oldest question's requests go first")
+    unseen = Finding("prefix cache", "note", "no cached tokens are reported", advice)
+    by_priority = Finding("scheduling", "ok", "requests of the oldest question first")
     by_arrival = Finding(
-        "order", "note", "first come, first served", "--scheduling-policy priority ends the oldest question first"
+        "scheduling",
+        "note",
+        "first come, first served",
+        "--scheduling-policy priority finishes the oldest question first",
     )
     return [seen if cached else unseen, by_priority if endpoint.ranks else by_arrival]

@@ -77,7 +77,7 @@ class Progress:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Progress as long as the context lasts."""
+    """Progress within the block."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -101,7 +101,7 @@ def progress() -> Iterator[Progress]:
 
 
 def progress_line(title: str, done: int, total: int | None, rate: float, note: str = "") -> str:
-    """One line: count, total, rate a second, time left."""
+    """One line: count, total, rate, time left."""
     parts = [f"{title}: {done:,}" + (f" of {total:,}" if total is not None else "")]
     if rate > 0:
         parts.append(_rate(rate))

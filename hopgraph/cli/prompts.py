@@ -17,7 +17,7 @@ prompts = typer.Typer(invoke_without_command=True, help="List the prompts, show 
 
 @prompts.callback()
 def list_prompts(context: typer.Context) -> None:
-    """List the prompts, where each comes from and what it is for."""
+    """List the prompts with their origin and purpose."""
     if context.invoked_subcommand is not None:
         return
     from rich.table import Table
@@ -42,7 +42,7 @@ def list_prompts(context: typer.Context) -> None:
 def show(
     name: Annotated[str, typer.Argument(help="Such as prism/selector.", autocompletion=completion.prompt_files)],
 ) -> None:
-    """Print the file of a prompt that is used now, as it is: a copy of it is a file for an overlay folder."""
+    """Print the file of a prompt currently in use; copy it to an overlay folder to change it."""
     from prompts.loader import load_prompt
 
     prompt = load_prompt(name)
@@ -54,7 +54,7 @@ def show(
 def check(
     folder: Annotated[Path | None, typer.Argument(help="Overlay folder; default HOPGRAPH_PROMPTS.")] = None,
 ) -> None:
-    """Check every prompt of an overlay folder, and say precisely what is wrong with a bad one."""
+    """Check every prompt of an overlay folder, and report the errors with their locations."""
     from inference.errors import InputError
     from inference.settings import get_settings
     from nodes.kit.rendering import counted

@@ -29,21 +29,21 @@ def read(
         str,
         typer.Option("--index", "-i", help="Index to read.", show_default=False, autocompletion=completion.indexes),
     ] = "",
-    model: Annotated[str | None, typer.Option(help="Model that reads, if it is not the one that will answer.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model that reads, if not the one that answers.")] = None,
     coverage_repair: Annotated[
         bool, typer.Option("--coverage-repair", help="One more call for entities that no pair mentions.")
     ] = False,
     ids: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="Read this passage only; may be repeated.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Read so many passages now at most.")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also read passages again that failed.")] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="Forget what has been read and begin again.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of passages to read now.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry passages that failed, too.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Discard all earlier readings and start over.")] = False,
     export: Annotated[
         Path | None, typer.Option(help="Write the knowledge base to this JSON Lines file; nothing is read.")
     ] = None,
     load: Annotated[
-        Path | None, typer.Option("--import", help="Take over what such a file has read; no model is asked.")
+        Path | None, typer.Option("--import", help="Import readings from such a file; no model is called.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the reader; may be repeated.")
@@ -52,13 +52,13 @@ def read(
         Path | None,
         typer.Option(
             metavar="QUESTIONS",
-            help="Simulation: a perfect reader, built from these questions' gold decompositions, plays the model.",
+            help="Simulation: a perfect reader, built from these questions' gold decompositions, replaces the model.",
         ),
     ] = None,
     dataset: Annotated[str, typer.Option(help="With --perfect: the questions' dataset, as for `eval`.")] = "own",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
-    """Read an index into the question-answer pairs that CompactRAG answers from. What was cut off goes on."""
+    """Read an index into the question-answer pairs that CompactRAG answers from. The same command resumes it."""
     from hopgraph.knowledge.report import report
     from inference.errors import InputError
 
@@ -79,8 +79,8 @@ def read(
         if not as_json:
             known = taken.total - taken.readings - taken.skipped
             print(
-                f"{taken.readings:,} of {taken.total:,} readings taken over; {known:,} were known already; "
-                f"{taken.skipped:,} of passages that the index does not have"
+                f"{taken.readings:,} of {taken.total:,} readings imported; {known:,} already present; "
+                f"{taken.skipped:,} skipped: their passages are not in the index"
             )
     else:
         values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
@@ -118,9 +118,9 @@ async def _read(
     context = checked(ReaderContext, values)
     check_index(context.index)
     await check_endpoint(context.model)
-    # `--anew` a second time would forget what this reading has read.
-    goes_on = "the same command without --anew goes on" if anew else "the same command goes on"
-    with stoppable(goes_on), _progress() as (start, tell):
+    # A second `--anew` would discard what this command has read.
+    how_to_resume = f"run the same command {'without --anew' if anew else 'again'} to resume"
+    with stoppable(how_to_resume), _progress() as (start, tell):
         return await read_index(
             context, ids=ids, limit=limit, retry_failed=retry_failed, anew=anew, on_start=start, on_reading=tell
         )
@@ -128,7 +128,7 @@ async def _read(
 
 @contextmanager
 def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], None]]]:
-    """Passages, rate, tokens, time left on stderr."""
+    """Show passages, rate, tokens and time left on stderr."""
     from hopgraph.cli.progress import progress
 
     with progress() as shown:
@@ -152,17 +152,17 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Reading], Non
 
 
 def print_report(report: Report) -> None:
-    """Print a report for people."""
+    """Print a report as text."""
     from hopgraph.evaluation.simulated import is_simulated
     from nodes.kit.rendering import counted
 
-    left = f"; {report.left:,} are left: run the same command again" if report.left else ""
+    left = f"; {report.left:,} left: run the same command again" if report.left else ""
     print(f"Knowledge base of {report.index}: {report.read:,} of {report.passages:,} passages read{left}")
     per = report.pairs_per_passage
     spread = f"{per['mean']:.1f} a passage, {per['least']:.0f} to {per['most']:.0f}" if report.read else "nothing read"
     print(f"  {counted(report.pairs, 'pair')} ({spread}); {counted(report.without_pairs, 'passage')} without one")
     if not report.pairs:
-        print("  the knowledge base is empty: CompactRAG finds nothing in it to answer from", file=sys.stderr)
+        print("  the knowledge base is empty: CompactRAG can't answer from it", file=sys.stderr)
     if report.coverage is not None:
         print(f"  entities mentioned by a pair: {report.covered:,} of {report.entities:,} ({report.coverage:.1%})")
     for what, counts in (("pairs left out", report.dropped), ("passages failed", report.failures)):
@@ -172,9 +172,9 @@ def print_report(report: Report) -> None:
         if cost.calls:
             print(f"  {what}: {counted(cost.calls, 'call')}, {cost.prompt:,} + {cost.completion:,} tokens")
     if simulated := [name for name in report.models if is_simulated(name)]:
-        print(f"  read in a simulation, by no model: {', '.join(simulated)}")
+        print(f"  simulated, without a model: {', '.join(simulated)}")
     if report.repairs:
-        print(f"  of the calls {report.repairs:,} were repairs of replies that could not be used")
+        print(f"  {report.repairs:,} of the calls were repairs of unusable replies")
     if report.now.get("passages"):
         now = report.now
         print(

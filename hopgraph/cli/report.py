@@ -17,14 +17,14 @@ def report(
         typer.Option("--out", "-o", help="The page, or the folder of an export. Default: in the first run's folder."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What all others are compared with. Default: the first one.")
+        str | None, typer.Option(metavar="NAME", help="Variant to compare the others with. Default: the first one.")
     ] = None,
     export: Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help="Write the results as FlashRAG or HippoRAG do: flashrag, hipporag."),
+        typer.Option(metavar="FORMAT", help="Write the results in another harness's format: flashrag, hipporag."),
     ] = None,
 ) -> None:
-    """Write evaluation runs as one HTML page without a network: table, charts, errors, every question side by side."""
+    """Write evaluation runs as one self-contained HTML page: tables, charts, errors, all questions side by side."""
     from hopgraph.evaluation.runs import read_runs
     from hopgraph.views.report import write_report
 

@@ -1,4 +1,4 @@
-"""Decisions of a person at the command line: asked for at a terminal, or given with `hopgraph resume --decision`."""
+"""Human decisions at the command line: prompted at a terminal, or given with `hopgraph resume --decision`."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from nodes.kit.rendering import plain
 __all__ = ["ask_at_terminal", "how_to_decide", "read_decisions"]
 
 _FIRST = ("problem", "question", "chain", "answer", "verdict", "evidence")
-"""In this order a person is shown what is to be decided."""
+"""Fields shown to the person, in this order."""
 
 
 def read_decisions(words: Sequence[str], answer: str | None, waiting: Sequence[Waiting]) -> dict[str, Any]:
     """Decisions by id, from `WORD` or `ID=WORD`.
 
     Args:
-        words: As they were given.
-        answer: The person's own answer, for the only one of them.
-        waiting: What waits for a decision.
+        words: The decisions given.
+        answer: The person's own answer, for a single decision.
+        waiting: The decisions the run waits for.
 
     Raises:
-        InputError: Nothing waits, or it is not clear what is decided.
+        InputError: The run waits for no decision, or a decision without id is ambiguous.
     """
     if answer is not None and len(words) != 1:
-        raise InputError("--answer: goes with one --decision")
+        raise InputError("--answer: requires exactly one --decision")
     decisions: dict[str, Any] = {}
     for word in words:
-        key, equals, said = word.rpartition("=")
+        key, equals, decided = word.rpartition("=")
         if not equals:
             if len(waiting) != 1:
                 known = ", ".join(row["id"] for row in waiting)
-                many = f"{len(waiting)} decisions are waited for" if waiting else "the run waits for no decision"
+                many = f"the run waits for {len(waiting) or 'no'} decision{'' if len(waiting) == 1 else 's'}"
                 raise InputError(
-                    f"--decision {word}: {many}", hint=f"--decision ID={word}, of {known}" if known else ""
+                    f"--decision {word}: {many}", hint=f"--decision ID={word}; ids: {known}" if known else ""
                 )
             key = waiting[0]["id"]
-        decisions[key] = {"decision": said, "answer": answer} if answer is not None else said
+        decisions[key] = {"decision": decided, "answer": answer} if answer is not None else decided
     return decisions
 
 
 def ask_at_terminal(waiting: Sequence[Waiting]) -> dict[str, Any]:
-    """Show what is to be decided, one after the other, and read what is decided; Enter takes what is suggested."""
+    """Show each waiting decision and read the person's choice; Enter takes the suggestion."""
     decisions: dict[str, Any] = {}
     for row in waiting:
         about = row["about"]
         print(_written(row), file=sys.stderr, flush=True)
         known = about.get("decisions", {})
         word = _read(f"{'/'.join(known)} [{about.get('suggested', '')}]: ") or str(about.get("suggested", ""))
-        own = _read("answer [as it is]: ") if about.get("own_answer") and word == "accept" else ""
+        own = _read("answer [unchanged]: ") if about.get("own_answer") and word == "accept" else ""
         decisions[row["id"]] = {"decision": word, "answer": own} if own else word
     return decisions
 
@@ -66,7 +66,7 @@ def how_to_decide(thread: str, waiting: Sequence[Waiting]) -> str:
         which = f"{row['id']}=" if len(waiting) > 1 else ""
         words = "|".join(row["about"].get("decisions", {}))
         lines.append(f"  hopgraph resume {thread} --decision {which}{words}")
-    return "\n".join(["hopgraph: the run waits for a person to decide; nothing is lost", *lines])
+    return "\n".join(["hopgraph: the run waits for a person's decision; nothing is lost", *lines])
 
 
 def _written(row: Waiting) -> str:
@@ -82,7 +82,7 @@ def _written(row: Waiting) -> str:
 
 def _read(prompt: str) -> str:
     print(f"  {prompt}", end="", file=sys.stderr, flush=True)
-    # asyncio's own handler of ctrl-C only cancels what runs, which would not be noticed before the line has ended.
+    # asyncio's ctrl-C handler only cancels the task, which would have no effect before the line has ended.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         line = sys.stdin.readline()

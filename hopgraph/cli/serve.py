@@ -11,11 +11,11 @@ __all__ = ["serve"]
 
 def serve(
     model: Annotated[str, typer.Option(help="smollm2, or a GGUF file.", show_default=True)] = "smollm2",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes one that is free.")] = 8080,
-    parallel: Annotated[int, typer.Option(min=1, max=256, help="Requests worked on at the same time.")] = 4,
-    context: Annotated[int, typer.Option(min=256, help="Tokens of context of each request.")] = 8192,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free port.")] = 8080,
+    parallel: Annotated[int, typer.Option(min=1, max=256, help="Maximum number of concurrent requests.")] = 4,
+    context: Annotated[int, typer.Option(min=256, help="Context length of each request, in tokens.")] = 8192,
 ) -> None:
-    """Serve a small model on this machine, OpenAI-compatible, until ctrl-C (which ends with exit code 0)."""
+    """Serve a small model on this machine with an OpenAI-compatible API, until ctrl-C (exit code 0)."""
     import os
     import signal
     import time
@@ -32,9 +32,9 @@ def serve(
     except (RuntimeError, ImportError) as error:
         raise EndpointError(
             f"the server did not start on port {port}: {error}",
-            hint="llama.cpp's reason is above; --port 0 takes a port that is free",
+            hint="see llama.cpp's message above; --port 0 chooses a free port",
         ) from error
-    typer.echo(f"{file.name} is served at {address}/v1 (ctrl-C stops it). To use it elsewhere:")
+    typer.echo(f"serving {file.name} at {address}/v1 (ctrl-C stops it). To use it:")
     typer.echo(f"export HOPGRAPH_LLM_URL={address}/v1 HOPGRAPH_LLM_MODEL={name}")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -44,4 +44,4 @@ def serve(
     except KeyboardInterrupt:
         pass
     typer.echo("stopped", err=True)
-    os._exit(0)  # llama.cpp's destructor can wait without end; the kernel frees the port
+    os._exit(0)  # llama.cpp's destructor can hang; the kernel frees the port

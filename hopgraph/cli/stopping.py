@@ -1,19 +1,19 @@
-"""Stopping a command with work to save: ctrl-C at once, SIGTERM after the model calls in flight.
+"""Stopping a command with work to save: immediately on ctrl-C, after the model calls in flight on SIGTERM.
 
-Either way committed work is kept, and the command that resumes is printed. A second signal ends the
-process without waiting for anything, which loses no more than the calls in flight.
+Either way committed work is kept, and the command that resumes is printed. A second signal ends the process without
+waiting, which loses only the calls in flight.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from hopgraph.cli.errors import note
 from hopgraph.signals import EXITS, Stopped, at_once
 from inference import drain
 
@@ -31,21 +31,21 @@ _STOPS = (KeyboardInterrupt, asyncio.CancelledError)
 
 
 @contextmanager
-def stoppable(goes_on: str) -> Iterator[None]:
-    """If a signal stops this block, say how to resume.
+def stoppable(how_to_resume: str) -> Iterator[None]:
+    """Print how to resume if a signal stops this block.
 
     Raises:
-        Stopped: One did.
+        Stopped: A signal stopped it.
     """
     with _signals() as came:
         try:
             yield
         except _STOPS:
-            _say(goes_on)
-            raise Stopped(came(), goes_on) from None
+            _say(how_to_resume)
+            raise Stopped(came(), how_to_resume) from None
         if drain.draining():
-            _say(goes_on)
-            raise Stopped(came(), goes_on)
+            _say(how_to_resume)
+            raise Stopped(came(), how_to_resume)
 
 
 @asynccontextmanager
@@ -59,11 +59,11 @@ async def resumable(thread: str, saver: BaseCheckpointSaver[str]) -> AsyncIterat
         try:
             yield
         except _STOPS:
-            goes_on = ""
+            how_to_resume = ""
             if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
-                goes_on = f"`hopgraph resume {thread}` goes on from there"
-            _say(goes_on)
-            raise Stopped(came(), goes_on) from None
+                how_to_resume = f"resume with `hopgraph resume {thread}`"
+            _say(how_to_resume)
+            raise Stopped(came(), how_to_resume) from None
 
 
 @contextmanager
@@ -110,16 +110,12 @@ async def drained(stop: Callable[[], object]) -> None:
     drain.begin()
     if calls := drain.in_flight():
         count = f"{calls} model call{'s' if calls > 1 else ''} in flight"
-        _print(f"hopgraph: stopping; {count} may take up to {DRAIN:.0f} s, a second signal stops at once")
+        note(f"hopgraph: stopping; {count} may take up to {DRAIN:.0f} s, a second signal stops immediately")
     with suppress(TimeoutError):
         await asyncio.wait_for(drain.answered(), DRAIN)
     await asyncio.sleep(SETTLE)
     stop()
 
 
-def _say(goes_on: str) -> None:
-    _print(f"hopgraph: stopped; {goes_on}" if goes_on else "hopgraph: stopped")
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _say(how_to_resume: str) -> None:
+    note(f"hopgraph: stopped; {how_to_resume}" if how_to_resume else "hopgraph: stopped")

@@ -16,27 +16,29 @@ if TYPE_CHECKING:
 __all__ = ["studio"]
 
 PORT = 2024
-"""LangGraph's usual one."""
+"""LangGraph's default port."""
 LISTED = 200
-"""Threads that are made known to the server when it starts."""
+"""Number of threads listed in the server when it starts."""
 
 
 def studio(
     run: Annotated[Path | None, typer.Option(help="Open the threads of this evaluation run's folder.")] = None,
     thread: Annotated[str | None, typer.Option(help="Print the address of this thread.")] = None,
     index: Annotated[
-        str | None, typer.Option("--index", "-i", help="Index of the named assistants. Default: the only one there is.")
+        str | None, typer.Option("--index", "-i", help="Index of the named assistants. Default: the only index.")
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Port on 127.0.0.1; 0: a free one. Default: 2024, or a free one where that is taken."
+            min=0,
+            max=65535,
+            help="Port on 127.0.0.1; 0: any free port. Default: 2024, or any free port if it is taken.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")] = 4,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Maximum number of concurrent runs.")] = 4,
 ) -> None:
     """Serve all graphs on this machine for LangGraph Studio, until ctrl-C."""
-    from hopgraph.cli.checks import check_index
+    from hopgraph.cli.checks import check_index, run_checkpoints
     from hopgraph.studio.packages import server_packages
     from hopgraph.studio.server import PLAN, Plan, environment
     from inference.errors import InputError
@@ -45,13 +47,7 @@ def studio(
     from stores.index import list_indexes
 
     settings = get_settings()
-    place = checkpoint_place()
-    if run is not None:
-        place = str(run / "checkpoints.sqlite")
-        if not Path(place).is_file():
-            raise InputError(
-                f"--run {run}: there is no checkpoints.sqlite in it", hint="name a folder of `hopgraph eval`"
-            )
+    place = checkpoint_place() if run is None else run_checkpoints(run)
     if "://" not in place:
         place = str(Path(place).expanduser().resolve())
     if index is not None:
@@ -78,17 +74,17 @@ def studio(
 
 
 def state_folder(home: Path, place: str) -> Path:
-    """Where the server keeps its list of threads and assistants: one folder for each store of checkpoints."""
+    """Folder of the server's list of threads and assistants, one for each checkpoint store."""
     import hashlib
 
     return home / "studio" / hashlib.sha256(place.encode()).hexdigest()[:12]
 
 
 def _hold(folder: Path, place: str) -> None:
-    """Keep a second server out of the folder until this process has ended: each would write over the other's list.
+    """Lock the folder until this process ends: two servers would overwrite each other's list.
 
     Raises:
-        StoreError: There is one already.
+        StoreError: Another server holds the lock.
     """
     import json
 
@@ -105,13 +101,13 @@ def _hold(folder: Path, place: str) -> None:
             there = ""
         raise StoreError(
             f"another `hopgraph studio` serves the threads of {place}{there}",
-            hint="use that one, stop it, or set HOPGRAPH_CHECKPOINTS to another file",
+            hint="use or stop that server, or set HOPGRAPH_CHECKPOINTS to another file",
         )
     os.set_inheritable(handle, True)
 
 
 def _free_port() -> int:
-    """LangGraph's usual port, or a free one where that is taken."""
+    """LangGraph's default port, or any free port if it is taken."""
     from inference.errors import InputError
 
     try:
@@ -121,10 +117,10 @@ def _free_port() -> int:
 
 
 def _bound(port: int) -> int:
-    """The port, or a free one for 0.
+    """The port; for 0 any free port.
 
     Raises:
-        InputError: It is taken.
+        InputError: The port is taken.
     """
     import socket
 
@@ -137,7 +133,7 @@ def _bound(port: int) -> int:
             probe.bind((HOST, port))
         except OSError as error:
             raise InputError(
-                f"--port: {port} can't be had on {HOST} ({error.strerror})", hint="--port 0 takes one that is free"
+                f"--port: {port} is not available on {HOST} ({error.strerror})", hint="--port 0 chooses a free port"
             ) from None
         return int(probe.getsockname()[1])
 
@@ -165,8 +161,8 @@ async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str,
             found = await read_thread(thread, saver)
             if not _is_uuid(thread):
                 raise InputError(
-                    f"--thread {thread}: the server takes no thread whose id is not a UUID",
-                    hint="`hopgraph ask` without --thread makes ids that it takes; `hopgraph trace` shows this one",
+                    f"--thread {thread}: the server accepts only UUIDs as thread ids",
+                    hint="`hopgraph ask` without --thread generates UUIDs; `hopgraph trace` shows this thread",
                 )
             opened = {
                 "id": thread,
@@ -188,7 +184,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _absolute(settings: Settings) -> dict[str, str]:
-    """Variables that name files, for a process in another folder."""
+    """Variables with paths, made absolute for a process in another folder."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
     if Path(settings.embedded_model).is_file():
         paths["embedded_model"] = Path(settings.embedded_model)
@@ -196,7 +192,7 @@ def _absolute(settings: Settings) -> dict[str, str]:
 
 
 def _path(packages: Path | None) -> list[str]:
-    """What comes first on the server's search path: its packages, then Hopgraph where it is not installed."""
+    """First entries of the server's search path: its packages, and Hopgraph unless it is installed."""
     import site
 
     here = Path(__file__).resolve().parents[2]

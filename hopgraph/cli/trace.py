@@ -19,9 +19,10 @@ def trace(
         typer.Argument(help="Id of the thread, as `hopgraph ask` prints it.", autocompletion=completion.threads),
     ],
     out: Annotated[Path | None, typer.Option(help="The file to write. Default: trace-THREAD.html.")] = None,
-    run: Annotated[Path | None, typer.Option(help="Folder of an evaluation run that the thread belongs to.")] = None,
+    run: Annotated[Path | None, typer.Option(help="Folder of the thread's evaluation run.")] = None,
 ) -> None:
-    """Write a run as one HTML page that needs no network: its path, every step, prompts, replies and passages."""
+    """Write a run as one self-contained HTML page: its path, every step, prompts, replies and passages."""
+    from hopgraph.cli.checks import run_checkpoints
     from hopgraph.record import RunRecord, read_record
     from hopgraph.threads import readable
     from hopgraph.views.trace import mentioned, render_trace
@@ -29,13 +30,7 @@ def trace(
     from nodes.kit.passages import find
     from stores.checkpoints import open_checkpoints
 
-    place = None
-    if run is not None:
-        place = str(run / "checkpoints.sqlite")
-        if not Path(place).is_file():
-            raise InputError(
-                f"--run {run}: there is no checkpoints.sqlite in it", hint="name a folder of `hopgraph eval`"
-            )
+    place = run_checkpoints(run) if run is not None else None
 
     async def read() -> RunRecord:
         async with open_checkpoints(place, read_only=True) as saver:

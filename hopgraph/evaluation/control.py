@@ -1,6 +1,6 @@
-"""Metrics of a run's control flow: depth of its tree, reviews of its answers, the hop count that it worked with.
+"""Metrics of a run's control flow: depth of its tree, reviews of its answers, its hop count.
 
-They are read from the result's tree and trajectory, whatever the method is.
+They are computed from the result's tree and trajectory, for any method.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ __all__ = ["answered_right", "hop_counts", "levels", "reviews"]
 
 _HOPS = re.compile(r"(\d+) hops? \((?:predicted|given)\)")
 MAX_HOPS = 4
-"""Largest hop count that is told apart (PAR-RAG, Eq. 6)."""
+"""Largest hop count; larger ones count as this (PAR-RAG, Eq. 6)."""
 
 
 def levels(result: Result) -> tuple[Sequence[int]] | None:
-    """The depth of each node of the run's tree, of a method whose nodes have one; the root is at 1."""
+    """Depth of each node of the run's tree, from 1 for the root; None without a tree or depths."""
     found = [int(node["depth"]) for node in result.get("tree", []) if "depth" in node]
     return (found,) if found else None
 
 
 def reviews(result: Result, question: Question) -> tuple[Sequence[Review]] | None:
-    """The run's reviews of answers, beside the gold answers of the steps; None without either.
+    """The run's reviews of answers, checked against the gold answers of the steps; None without either.
 
-    A review is a step `verify` with the verdict `accepted` or `rejected`; what it reviewed is its parent's answer. The
-    answer is right if it contains an answer of the gold decomposition, or one to the question: the run's steps are its
-    own, and no rule tells which of the gold ones each stands for. A step without an answer and a person's decision
-    are no reviews.
+    A review is a step `verify` with the verdict `accepted` or `rejected` of its parent's answer. The answer is right if
+    it contains an answer of the gold decomposition or of the question, since the run's own steps can't be aligned with
+    the gold steps. Steps without an answer and decisions of a person don't count.
     """
     parts = [part.answer for part in question.decomposition]
     if not question.answers or not (all(parts) if parts else question.hops == 1):
@@ -50,7 +49,7 @@ def reviews(result: Result, question: Question) -> tuple[Sequence[Review]] | Non
 
 
 def hop_counts(result: Result, question: Question) -> tuple[int, int] | None:
-    """The hop count that a step `route` decided on, and the question's, 4 at most; None without either."""
+    """The hop count of the step `route`, and the question's, at most 4; None without either."""
     routed = [
         match for step in result["trajectory"] if step["kind"] == "route" if (match := _HOPS.match(step["answer"]))
     ]
@@ -80,13 +79,13 @@ def tree_depth(depths: Sequence[int]) -> float:
     source="PAR-RAG, App. A",
 )
 def review_count(made: Sequence[Review]) -> float:
-    """Answers of steps that were reviewed, and are known to be right or wrong."""
+    """Reviewed answers of steps whose correctness is known."""
     return float(len(made))
 
 
 @METRICS.register("reviews_right", of=attrgetter("reviews"), unit="answers", source="PAR-RAG, App. A")
 def reviews_right(made: Sequence[Review]) -> float:
-    """Reviews that accepted a right answer or rejected a wrong one."""
+    """Reviews that accepted a correct answer or rejected a wrong one."""
     return float(sum(review.accepted == review.right for review in made))
 
 
@@ -99,12 +98,12 @@ def reviews_right(made: Sequence[Review]) -> float:
     optional=True,
 )
 def hops_right(used: int, gold: int) -> float:
-    """Questions whose hop count was predicted right; of a hop count that was given, those that have it."""
+    """Questions with a correctly predicted hop count; with a fixed hop count, questions that have it."""
     return float(used == gold)
 
 
 def answered_right(scores: Mapping[str, float]) -> float | None:
-    """Whether a question's answer is right: by the judge, or else as EM has it; None without gold."""
+    """Whether a question's answer is correct, by the judge or else by EM; None without gold."""
     return scores.get("judged", scores.get("em"))
 
 
@@ -117,7 +116,7 @@ def answered_right(scores: Mapping[str, float]) -> float | None:
     optional=True,
 )
 def review_agreement(scores: Sequence[Mapping[str, float]]) -> float | None:
-    """Of the reviewed answers of all questions, the share that was accepted and is right, or rejected and wrong.
+    """Share of the reviewed answers of all questions that were accepted and correct, or rejected and wrong.
 
     In the paper people say what is right; here the answers of the gold decomposition do.
     """
@@ -139,5 +138,5 @@ def _at_wrong_hops(totals: Totals) -> tuple[list[float]]:
     optional=True,
 )
 def right_at_wrong_hops(right: Sequence[float]) -> float | None:
-    """Of the questions whose hop count is wrong, the share that is answered right: by the judge, else as EM has it."""
+    """Share of the questions with a wrong hop count that are answered correctly, by the judge or else by EM."""
     return sum(right) / len(right) if right else None

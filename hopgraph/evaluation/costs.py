@@ -1,4 +1,4 @@
-"""What a question costs, and what a variant's results amount to as a whole: registered as the metrics are."""
+"""Costs of a question, and aggregate figures of a variant, in the same kind of registry as the metrics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from inference.ledger import Cost
 __all__ = ["COSTS", "TOTALS", "Price", "Totals", "retrieval_efficiency"]
 
 COSTS: Registry[Cost] = Registry()
-"""Costs of a question, from those that its result has."""
+"""Costs of a question, from its result's `cost`."""
 
 
 class Price(TypedDict):
-    """What a million tokens cost, in any currency."""
+    """Price of a million tokens, in any currency."""
 
     prompt: float
     completion: float
@@ -37,18 +37,18 @@ class Totals:
 
     @property
     def forgotten(self) -> tuple[float, float, int]:
-        """Wrong answers among the questions whose gold was all retrieved, the number of these, and of all questions."""
+        """Wrong answers among questions with all gold retrieved, the number of such questions, and of all questions."""
         rows = [row for row in self.scores if "all_gold_retrieved" in row and "em" in row]
         wrong = sum(row["all_gold_retrieved"] * (1 - row["em"]) for row in rows)
         return wrong, sum(row["all_gold_retrieved"] for row in rows), len(rows)
 
 
 TOTALS: Registry[Totals] = Registry()
-"""Figures of a variant that are no mean over its questions."""
+"""Figures of a variant that are not means over its questions."""
 
 
 def _count(name: str, meaning: str, **about: Any) -> None:
-    """Register a number that a result's cost has."""
+    """Register a field of a result's cost."""
 
     def value(cost: Cost) -> float:
         return float(cost[name])  # type: ignore[literal-required]
@@ -61,13 +61,13 @@ def _count(name: str, meaning: str, **about: Any) -> None:
 _count("calls", "Replies of the model.", places={"cost": 1, "comparison": 8})
 _count(
     "repairs",
-    "Calls that were made because the reply before could not be used.",
+    "Calls made because the previous reply could not be used.",
     label="of these repairs",
     unit="calls",
     places={"cost": 2},
     optional=True,
 )
-_count("cached_calls", "Further replies that came from the cache and cost nothing.", unit="calls")
+_count("cached_calls", "Additional replies from the cache, at no cost.", unit="calls")
 _count("prompt_tokens", "Tokens of the prompts.", unit="tokens")
 _count("completion_tokens", "Tokens of the replies.", unit="tokens")
 
@@ -87,23 +87,23 @@ def _tokens(prompt: int, completion: int) -> float:
 
 _count(
     "searches",
-    "Queries that were searched for.",
+    "Queries searched.",
     source="PruneRAG, Sec. 4.2.2, Table 3",
     places={"cost": 3, "comparison": 9},
 )
 _count(
     "steps",
-    "Rounds of searches; those made side by side are one.",
+    "Rounds of searches; concurrent searches are one round.",
     unit="rounds",
     source="HANRAG, Sec. 5",
     places={"cost": 5},
 )
-_count("chain", "Longest sequence of model calls in which each had to wait for the one before.", unit="calls")
+_count("chain", "Longest sequence of model calls in which each depends on the previous one.", unit="calls")
 _count(
     "seconds",
-    "Time in which a call or a search of the question was under way, side by side counted once. Waiting for a place "
-    "among the calls, or for an endpoint that is away, is not in it. The index is opened and the encoder loaded before "
-    "the first question; CompactRAG's small models are loaded in its first.",
+    "Time during which a call or a search of the question was in progress, concurrent ones counted once. Excludes "
+    "waiting for the limit of calls in flight and for an unavailable endpoint. The index is opened and the encoder "
+    "loaded before the first question; CompactRAG's small models are loaded during the first.",
     places={"cost": 6, "comparison": 10},
 )
 
@@ -117,9 +117,9 @@ _count(
     places={"passages": 4, "report": 1},
 )
 def _efr(wrong: float, complete: float, questions: int) -> float | None:
-    """Evidence forgetting rate: wrong answers among the questions whose gold passages were all found.
+    """Evidence forgetting rate: share of wrong answers among questions with all gold passages retrieved.
 
-    PruneRAG's tables have this denominator; its Eq. 6 says all questions, which is `efr_all`.
+    PruneRAG's tables use this denominator; its Eq. 6 divides by all questions, which is `efr_all`.
     """
     return wrong / complete if complete else None
 
@@ -133,7 +133,7 @@ def _efr(wrong: float, complete: float, questions: int) -> float | None:
     places={"passages": 5, "report": 2},
 )
 def _efr_all(wrong: float, complete: float, questions: int) -> float | None:
-    """The same wrong answers as a share of all questions."""
+    """The wrong answers of `efr` as a share of all questions."""
     return wrong / questions if questions else None
 
 
@@ -153,7 +153,7 @@ def _by_kept_evidence(totals: Totals) -> tuple[list[bool], list[bool]]:
     places={"passages": 10, "report": 4},
 )
 def _mismatch_at_full_recall(complete: Sequence[bool], partial: Sequence[bool]) -> float | None:
-    """Of the wrong answers, the share whose evidence has all gold passages: answering errors, not retrieval's.
+    """Share of the wrong answers whose evidence has all gold passages: answering errors, not retrieval errors.
 
     The caption of Table 12 reads as if the denominator were the questions with full recall; its figures are shares of
     the wrong answers, as the text says: for MuSiQue, 181 wrong answers, 84 of them among the 99 questions of Table 10.
@@ -170,7 +170,7 @@ def _mismatch_at_full_recall(complete: Sequence[bool], partial: Sequence[bool]) 
     places={"passages": 11, "report": 5},
 )
 def _match_at_partial_recall(complete: Sequence[bool], partial: Sequence[bool]) -> float | None:
-    """Of the questions whose evidence lacks a gold passage, the share that is answered right all the same."""
+    """Share of the questions whose evidence lacks a gold passage that are answered correctly nevertheless."""
     return partial.count(True) / len(partial) if partial else None
 
 
@@ -189,8 +189,8 @@ def _recall_and_searches(totals: Totals) -> tuple[float, float] | None:
 def retrieval_efficiency(recall: float, searches: float) -> float | None:
     """Recall divided by searches: retrieval efficiency (RE).
 
-    RE = mean recall / mean number of searches of a question; None without a search. Of several datasets the table
-    gives the mean of their RE: 60.7/2.06, 47.4/3.40 and 23.2/3.39 make 16.7.
+    RE = mean recall / mean searches per question; None without a search. For several datasets the table gives the mean
+    of their RE: 60.7/2.06, 47.4/3.40 and 23.2/3.39 give 16.7.
     """
     return recall / searches if searches else None
 
@@ -205,6 +205,6 @@ def retrieval_efficiency(recall: float, searches: float) -> float | None:
     optional=True,
 )
 def _money(costs: Mapping[str, Estimate], price: Price) -> float:
-    """Mean cost of a question at `--price`."""
+    """Mean cost per question at `--price`."""
     prompt, completion = costs["prompt_tokens"]["mean"], costs["completion_tokens"]["mean"]
     return (prompt * price["prompt"] + completion * price["completion"]) / 1e6

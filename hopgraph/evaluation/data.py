@@ -1,4 +1,4 @@
-"""A question with its gold answer, and samples of questions."""
+"""Questions with their gold annotations, and samples of questions."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ class SubQuestion:
     """A step of a question's gold decomposition."""
 
     question: str
-    """As the benchmark has it; `#1` stands for the first step's answer."""
+    """In the benchmark's wording; `#1` refers to the first step's answer."""
     answer: str = ""
-    """"" where the benchmark gives none."""
+    """"" if the benchmark gives none."""
     gold_id: str = ""
-    """Id of the passage that answers it, where it is known."""
+    """Id of the passage that answers it, if known."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and what is known of its answer."""
+    """A question with its gold annotations."""
 
     id: str
     question: str
     answers: tuple[str, ...] = ()
-    """Every wording that is right; none when the question has no answer, or when nobody knows one."""
+    """All correct aliases; empty if the question has no answer or its answer is unknown."""
     type: str = ""
-    """The benchmark's own kind of question, such as `bridge`."""
+    """The benchmark's question type, such as `bridge`."""
     hops: int | None = None
     answerable: bool = True
-    """False: the right thing to say is that there is no answer (MultiHop-RAG's null queries, SQuAD 2.0)."""
+    """False: abstaining is correct (MultiHop-RAG's null queries, SQuAD 2.0)."""
     gold_ids: tuple[str, ...] = ()
-    """Ids of the passages that are needed to answer it."""
+    """Ids of the passages needed to answer it."""
     gold_titles: tuple[str, ...] = ()
     """Their titles, in the same order where both are given."""
     gold_sentences: tuple[tuple[str, int], ...] = ()
-    """Supporting facts: title of the passage, index of the sentence from 0."""
+    """Supporting facts: title of the passage, sentence index from 0."""
     decomposition: tuple[SubQuestion, ...] = ()
     entities: tuple[tuple[str, ...], ...] = ()
-    """A compound question's answers, each with its wordings."""
+    """A compound question's answers, each with its aliases."""
     contexts: tuple[dict[str, Any], ...] = ()
-    """The passages that the benchmark hands over with it, gold ones and distractors: title, text, perhaps sentences."""
+    """The benchmark's passages for it, gold and distractors: `title`, `text`, optionally `sentences`."""
     gold_contexts: tuple[int, ...] = ()
-    """Which of `contexts` are gold, from 0, where the benchmark says so: MuSiQue has several of one title."""
+    """Indices of the gold `contexts`, from 0, if the benchmark gives them: MuSiQue has several of one title."""
 
 
 def sample(questions: Sequence[Question], limit: int | None, seed: int | None) -> list[Question]:
-    """At most `limit` questions in file order: the first ones, or with a seed a random sample that it determines."""
+    """At most `limit` questions in file order: the first ones, or with a seed a reproducible random sample."""
     if limit is None or limit >= len(questions):
         return list(questions)
     if seed is None:
@@ -62,7 +62,7 @@ def sample(questions: Sequence[Question], limit: int | None, seed: int | None) -
 
 
 def as_row(question: Question) -> dict[str, Any]:
-    """A question as a row of our JSON Lines; what is empty is left out."""
+    """A question as a row of JSON Lines, without empty fields."""
     row = asdict(question)
     row["supporting_facts"] = row.pop("gold_sentences")
     kept = {key: value for key, value in row.items() if value not in ((), [], "", None) and value is not True}

@@ -1,4 +1,4 @@
-"""Datasets: each is one reader of its official files, which the command's help and the docs list by themselves."""
+"""Datasets: one registered reader each for its official files; the command's help and the docs list them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 __all__ = ["DATASETS", "Dataset", "read_questions"]
 
 Reader = Callable[["Row", str], Iterable[Question]]
-"""Questions of one row of an official file; the second argument is the id for a question that has none."""
+"""Questions of one row of an official file; the second argument is the default id."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset."""
+    """A dataset and its reader."""
 
     reader: Reader
     title: str
     form: str
-    """Its official files; "" where there are none but ours."""
+    """Its official files; "" if it has none."""
     licence: str
-    """Of the questions."""
+    """Licence of the questions."""
     marks: tuple[str, ...]
-    """Fields by any of which a row of the official files is known. Other rows are in our format."""
+    """Fields that identify a row of the official files; a row without any of them is in our own format."""
 
 
 DATASETS: dict[str, Dataset] = {}
@@ -52,7 +52,7 @@ def dataset(
 
 
 def read_questions(path: Path, dataset: str = "own") -> list[Question]:
-    """Questions of a file, in its order.
+    """Questions of a file, in file order.
 
     Args:
         path: An official file of the dataset, or JSON Lines with `id, question, answers` and optionally `type, hops,
@@ -61,13 +61,13 @@ def read_questions(path: Path, dataset: str = "own") -> list[Question]:
         dataset: One of `DATASETS`.
 
     Raises:
-        InputError: The file or a row of it is malformed (the message names file, line and field), two questions have
-            the same id, or there is no such dataset.
+        InputError: The file or a row is malformed (the message names file, line and field), two questions have the
+            same id, or the dataset is unknown.
     """
     from hopgraph.evaluation.files import read_file
 
     if dataset not in DATASETS:
-        raise InputError(f"--dataset: there is no {dataset!r}", hint=f"datasets: {', '.join(DATASETS)}")
+        raise InputError(f"--dataset: unknown dataset {dataset!r}", hint=f"datasets: {', '.join(DATASETS)}")
     known = DATASETS[dataset]
     questions: list[Question] = []
     seen: dict[str, str] = {}
@@ -77,8 +77,8 @@ def read_questions(path: Path, dataset: str = "own") -> list[Question]:
             _check(question, row)
             if question.id in seen:
                 raise InputError(
-                    f"{row.where}: id {question.id!r} is also that of {seen[question.id]}",
-                    hint="every question needs an id of its own",
+                    f"{row.where}: duplicate id {question.id!r}, also of {seen[question.id]}",
+                    hint="every question needs a unique id",
                 )
             seen[question.id] = row.where
             questions.append(question)
@@ -100,7 +100,7 @@ dataset("own", "your own")(own_questions)
 @dataset("2wikimultihopqa", "2WikiMultiHopQA", form="train.json, dev.json", licence="Apache-2.0", marks=("_id",))
 @dataset("hotpotqa", "HotpotQA", form="hotpot_*_v1.json", licence="CC BY-SA 4.0", marks=("_id",))
 def _hotpotqa(row: Row, default_id: str) -> Iterable[Question]:
-    """hotpot_*_v1.json; 2WikiMultiHopQA's files have the same fields and `evidences` besides."""
+    """hotpot_*_v1.json; 2WikiMultiHopQA's files have the same fields plus `evidences`."""
     contexts = row.pairs("context", _is_texts, "list of sentences")
     facts = supporting_facts(row)
     type_ = row.text("type", empty=True)
@@ -121,7 +121,7 @@ def _hotpotqa(row: Row, default_id: str) -> Iterable[Question]:
 
 
 def _paragraph(title: str, sentences: list[str]) -> dict[str, Any]:
-    # A blank sentence stays as one sign, or the numbers of those after it would shift.
+    # A blank sentence becomes ".": dropping it would shift the indices of the following ones.
     kept = [sentence.strip() or "." for sentence in sentences]
     return {"title": title, "text": " ".join(kept) or title, **({"sentences": kept} if kept else {})}
 
@@ -159,7 +159,7 @@ def _musique(row: Row, default_id: str) -> Iterable[Question]:
 
 @dataset("multihoprag", "MultiHop-RAG", form="MultiHopRAG.json", licence="ODC-BY 1.0", marks=("query",))
 def _multihoprag(row: Row, default_id: str) -> Iterable[Question]:
-    """MultiHopRAG.json. A null query has no evidence, and `Insufficient information.` for an answer."""
+    """MultiHopRAG.json. Null queries have no evidence and the answer `Insufficient information.`"""
     evidence = row.rows("evidence_list")
     type_ = row.text("question_type", empty=True)
     yield Question(
@@ -214,7 +214,7 @@ def _nq(row: Row, default_id: str) -> Iterable[Question]:
 
 @dataset("popqa", "PopQA", form="popQA.tsv", licence="MIT", marks=("possible_answers",))
 def _popqa(row: Row, default_id: str) -> Iterable[Question]:
-    """popQA.tsv. The pages of subject and object are gold, as HippoRAG 2 takes them."""
+    """popQA.tsv. The pages of subject and object are gold, as in HippoRAG 2."""
     possible = row.values["possible_answers"]
     try:
         answers = json.loads(possible) if isinstance(possible, str) else possible
@@ -251,7 +251,7 @@ def _triviaqa(row: Row, default_id: str) -> Iterable[Question]:
 
 @dataset("strategyqa", "StrategyQA", form="strategyqa_*.json", licence="MIT", marks=("qid",))
 def _strategyqa(row: Row, default_id: str) -> Iterable[Question]:
-    """strategyqa_*.json: yes/no questions with a decomposition that has no answers."""
+    """strategyqa_*.json: yes/no questions with a decomposition without answers."""
     yield Question(
         id=row.text("qid"),
         question=row.text("question"),
@@ -263,7 +263,6 @@ def _strategyqa(row: Row, default_id: str) -> Iterable[Question]:
 
 @dataset("squad", "SQuAD 1.1 and 2.0", form="train-v*.json, dev-v*.json", licence="CC BY-SA 4.0", marks=("data",))
 def _squad(row: Row, default_id: str) -> Iterable[Question]:
-    """SQuAD 1.1 and 2.0."""
     for article in row.rows("data"):
         title = article.text("title", empty=True).replace("_", " ")
         for paragraph in article.rows("paragraphs"):

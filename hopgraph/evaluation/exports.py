@@ -1,4 +1,4 @@
-"""Results in the formats of other harnesses, so that their scripts and tables can take them."""
+"""Export of results in the formats of other evaluation harnesses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stores.passages import Passage
 __all__ = ["EXPORTS", "export"]
 
 _DOCS = 5
-"""Documents that HippoRAG's results have of a question."""
+"""Documents per question in HippoRAG's results."""
 
 Row = Callable[[Mapping[str, Any], Question, Mapping[str, Passage]], dict[str, Any]]
 
@@ -27,29 +27,29 @@ def export(runs: Runs, kind: str, folder: Path) -> list[Path]:
     """Write each variant's results, in the questions' order.
 
     - `flashrag`: `<variant>/intermediate_data.json`, a list of `id, question, golden_answers, output {retrieval_result,
-      pred, metric_score}, metadata`, and beside it `metric_score.txt`, as FlashRAG's evaluator leaves them.
+      pred, metric_score}, metadata`, and `metric_score.txt` in the same folder, as FlashRAG's evaluator writes them.
     - `hipporag`: `<variant>.json`, a list of `question, answer, gold_answers, docs, doc_scores, gold_docs`, as HippoRAG
-      2 writes its query solutions. Our results keep no scores of passages, so that `doc_scores` is null.
+      2 writes its query solutions. Results don't store passage scores, so `doc_scores` is null.
 
-    Passages are those that the answer rests on, best first, and then what else was retrieved. A question that failed or
-    has no answer has the prediction "".
+    Passages are the evidence, best first, then all other retrieved ones. A failed or unanswerable question has the
+    prediction "".
 
     Args:
         runs: The results.
         kind: One of `EXPORTS`.
-        folder: Where to; it is made.
+        folder: Output folder; created if missing.
 
     Returns:
-        The files with results.
+        The result files.
 
     Raises:
-        InputError: There is no such format, or the place can't be written.
+        InputError: The format is unknown, there are no results, or the folder can't be written.
         StoreError: A run is damaged.
     """
     if kind not in EXPORTS:
-        raise InputError(f"--export: there is no format {kind!r}", hint=f"formats: {', '.join(EXPORTS)}")
+        raise InputError(f"--export: unknown format {kind!r}", hint=f"formats: {', '.join(EXPORTS)}")
     if not runs.records:
-        raise InputError("there are no results yet", hint="`hopgraph eval --resume DIR` goes on with a run")
+        raise InputError("no results yet", hint="resume the run with `hopgraph eval --resume DIR`")
     try:
         return list(_write(runs, kind, folder))
     except OSError as error:
@@ -77,7 +77,7 @@ def _write(runs: Runs, kind: str, folder: Path) -> Iterable[Path]:
 
 
 def _rows(runs: Runs, row_of: Row) -> dict[str, list[dict[str, Any]]]:
-    """Each variant's rows, in the order of the questions."""
+    """Each variant's rows, in question order."""
     from nodes.kit.passages import find
 
     found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in runs.methods}
@@ -128,14 +128,14 @@ def _hipporag(line: Mapping[str, Any], question: Question, passages: Mapping[str
 
 
 def _names(kind: str) -> dict[str, str]:
-    """Our names of the metrics that a format has, and its own."""
+    """Names of the metrics in a format, by our name."""
     return {name: metric.exported[kind] for name, metric in METRICS.items() if kind in metric.exported}
 
 
 def _text(passage: Passage) -> str:
-    """A passage as both have it: title, line break, text."""
+    """A passage in both formats: title, line break, text."""
     return f"{passage.title}\n{passage.text}"
 
 
 EXPORTS: dict[str, Row] = {"flashrag": _flashrag, "hipporag": _hipporag}
-"""Formats, and what makes a row of each."""
+"""Row function by format."""

@@ -1,4 +1,4 @@
-"""Rows of the files that questions come in: JSON, JSON Lines, CSV, TSV; plain or gzipped; with where each stands."""
+"""Rows of question files with their locations: JSON, JSON Lines, CSV, TSV; plain or gzipped."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _NAMES = {dict: "an object", list: "a list", str: "text", bool: "true/false", in
 
 @dataclass(frozen=True)
 class Row:
-    """An object of a file; its accessors name file, line and field of what is wrong."""
+    """An object of a file; errors of its accessors name file, line and field."""
 
     values: dict[str, Any]
     where: str
     """File and line, or file and item."""
     number: int
-    """From 1, over the whole file."""
+    """Row number in the file, from 1."""
     columns: tuple[str, ...] = ()
-    """Those of the table that it is of."""
+    """Columns of its table; empty for JSON."""
 
     def __contains__(self, field: str) -> bool:
         return self.values.get(field) is not None
 
     def part(self, values: dict[str, Any]) -> Row:
-        """Other values, of the same place."""
+        """A row of other values at the same location."""
         return Row(values, self.where, self.number)
 
     def wrong(self, field: str, what: str, hint: str = "") -> InputError:
-        """The error that says what is wrong with a field."""
-        return InputError(f"{self.where}: field {field!r} {what}", hint=hint or "README.md says what a file may hold")
+        """The error of an invalid field."""
+        return InputError(f"{self.where}: field {field!r} {what}", hint=hint or "docs/evaluation.md lists the fields")
 
     def text(self, field: str, *, empty: bool = False) -> str:
-        """A text, stripped; a number counts as one.
+        """A stripped text; numbers and booleans are converted.
 
         Raises:
             InputError: It is missing, of another type or, unless `empty`, blank.
@@ -66,12 +66,12 @@ class Row:
         return text
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """A list of texts, without blank ones; one text counts as a list of it, none as an empty list."""
+        """A list of texts, without blank ones; a single text is a list of one, a missing field an empty list."""
         value = self.values.get(field)
         rows = value if isinstance(value, list) else [] if value is None else [value]
         found = [_as_text(row) for row in rows]
         if None in found:
-            raise self.wrong(field, f"must be a list of texts, got {_kind(rows[found.index(None)])} in it")
+            raise self.wrong(field, f"must be a list of texts, contains {_kind(rows[found.index(None)])}")
         return tuple(text for text in found if text)
 
     def whole(self, field: str) -> int | None:
@@ -90,14 +90,14 @@ class Row:
         return number
 
     def flag(self, field: str, default: bool) -> bool:
-        """True or false."""
+        """A boolean."""
         value = self.values.get(field, default)
         if not isinstance(value, bool):
             raise self.wrong(field, f"must be true or false, got {_kind(value)}")
         return value
 
     def rows(self, field: str) -> list[Row]:
-        """A list of objects; missing: empty."""
+        """A list of objects; empty if missing."""
         value = self.values.get(field)
         if value is None:
             return []
@@ -106,7 +106,13 @@ class Row:
         return [Row(item, f"{self.where}, {field}[{at}]", self.number) for at, item in enumerate(value)]
 
     def pairs(self, field: str, second: Callable[[Any], bool], what: str) -> list[tuple[str, Any]]:
-        """A list of pairs of a text and something; missing: empty."""
+        """A list of pairs of a text and another value; empty if missing.
+
+        Args:
+            field: The field.
+            second: Whether the second item of a pair is valid.
+            what: Name of the second item in the error.
+        """
         value = self.values.get(field)
         if value is None:
             return []
@@ -121,11 +127,11 @@ class Row:
 def read_file(path: Path) -> Iterator[Row]:
     """Rows of a file, in order.
 
-    `.csv` and `.tsv` files have a line of column names. Anything else is JSON Lines, or one JSON value: a list of
-    objects, or an object.
+    `.csv` and `.tsv` files start with a line of column names. All others are JSON Lines, or one JSON value: an object
+    or a list of objects.
 
     Raises:
-        InputError: The file can't be read, or something in it is no object; the message says where.
+        InputError: The file can't be read or a row is not an object; the message names file and line.
     """
     text = _read(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
@@ -153,13 +159,13 @@ def _read(path: Path) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{path}, line {line}: not UTF-8 ({error.reason})", hint="save as UTF-8") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: damaged gzip data ({error})", hint="fetch or compress the file again") from None
+        raise InputError(f"{path}: damaged gzip data ({error})", hint="download or compress the file again") from None
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from None
 
 
 def _one_value(path: Path, text: str) -> Any | None:
-    """The file's only JSON value; None if there are several, a line each."""
+    """The file's only JSON value; None for JSON Lines."""
     first, _, rest = text.lstrip().partition("\n")
     if first.startswith("{") and (not rest.strip() or _is_json(first)):
         return None
@@ -171,7 +177,7 @@ def _one_value(path: Path, text: str) -> Any | None:
         raise InputError(f"{path}: nested too deeply") from None
     except ValueError as error:
         line = getattr(error, "lineno", 1)
-        raise InputError(f"{path}, line {line}: not JSON ({error})", hint="is the file whole?") from None
+        raise InputError(f"{path}, line {line}: not JSON ({error})", hint="is the file complete?") from None
 
 
 def _is_json(text: str) -> bool:
@@ -191,7 +197,7 @@ def _lines(path: Path, text: str) -> Iterator[Row]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON ({error})", hint="JSON Lines have one object a line") from None
+            raise InputError(f"{where}: not JSON ({error})", hint="JSON Lines have one object per line") from None
         count += 1
         yield Row(_object(value, where), where, count)
     if not count:
@@ -214,7 +220,7 @@ def _table(path: Path, text: str, delimiter: str) -> Iterator[Row]:
         for row in reader:
             where = f"{path}, line {reader.line_num}"
             if None in row or None in row.values():
-                raise InputError(f"{where}: does not have {len(names)} columns as the first line has")
+                raise InputError(f"{where}: must have {len(names)} columns, like the first line")
             if any(value.strip() for value in row.values()):
                 number += 1
                 yield Row({key: value for key, value in row.items() if value.strip()}, where, number, tuple(names))

@@ -58,7 +58,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             if others := sorted(item.name for item in self.path.iterdir() if item.name not in leftovers):
                 raise InputError(
-                    f"--out: {self.path} is no run's folder, and has {others[0]} in it", hint="name a new folder"
+                    f"--out: {self.path} is not a run's folder and contains {others[0]}", hint="name a new folder"
                 )
             rows = (json.dumps(as_row(question), ensure_ascii=False) + "\n" for question in questions)
             _write(self.path / "questions.jsonl", "".join(rows))
@@ -77,12 +77,12 @@ class RunFolder:
             found = about["format"]
         except FileNotFoundError:
             raise StoreError(
-                f"{self.path}: no evaluation run there", hint="`hopgraph eval --method ... --out DIR` starts one"
+                f"{self.path}: no evaluation run found", hint="start one with `hopgraph eval --method ... --out DIR`"
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self._about}: can't be read ({error})", hint="start the run anew") from None
+            raise StoreError(f"{self._about}: can't be read ({error})", hint="start a new run") from None
         if found != FORMAT:
-            raise StoreError(f"{self._about}: has format {found}, this version reads {FORMAT}", hint="start it anew")
+            raise StoreError(f"{self._about}: has format {found}, this version reads {FORMAT}", hint="start a new run")
         return dict(about)
 
     def questions(self) -> list[Question]:
@@ -119,7 +119,7 @@ class RunFolder:
         with self._about.open(encoding="utf-8") as handle:
             if not lock(handle):
                 raise StoreError(
-                    f"{self.path}: another `hopgraph eval` is working on it", hint="wait for it, or stop it first"
+                    f"{self.path}: in use by another `hopgraph eval`", hint="wait for it, or stop it first"
                 )
             yield
 
@@ -161,8 +161,8 @@ class Lines:
         except ValueError:
             pass
         raise StoreError(
-            f"{self._path}, line {number}: not a line of this file",
-            hint="delete it: a result is taken from the checkpoints again, and its question is not asked again",
+            f"{self._path}, line {number}: malformed",
+            hint="delete the line: its result is restored from the checkpoints without asking the question again",
         )
 
     def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
@@ -233,7 +233,7 @@ def _short(value: Any) -> str:
 def _unwritable(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"{path}: can't be written ({error.strerror})",
-        hint="is the disk full? Nothing is lost: `hopgraph eval --resume DIR` goes on from there",
+        hint="is the disk full? Nothing is lost: resume with `hopgraph eval --resume DIR`",
     )
 
 

@@ -1,4 +1,4 @@
-"""Quality gate of an evaluation: bounds for its means, and the largest fall from an earlier run."""
+"""Quality gate of an evaluation: bounds for its means, and the largest drop from an earlier run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from inference.errors import InputError, did_you_mean
 __all__ = ["Check", "Gate", "failures", "read_gate"]
 
 _DEFAULT = ("em", "f1")
-"""Metrics of a `--max-drop` that names none."""
+"""Metrics of a `--max-drop` without a metric."""
 
 
 class Check(TypedDict):
@@ -58,8 +58,8 @@ class Gate:
             Notes on what is not compared.
 
         Raises:
-            StoreError: There is no earlier run, or it is damaged.
-            InputError: It shares no variant or no question with this one, or has another question by the same id.
+            StoreError: The earlier run is missing or damaged.
+            InputError: The runs share no variant or no question, or have different questions of the same id.
         """
         if self.base is None:
             return []
@@ -68,16 +68,16 @@ class Gate:
         shared = [question for question in questions if question.id in earlier]
         path = self.base.path
         if other := next((question for question in shared if earlier[question.id] != question.question), None):
-            raise InputError(f"--against: {path}: question {other.id} is another one there")
+            raise InputError(f"--against: {path}: question {other.id} differs from this run's")
         if not shared:
-            raise InputError(f"--against: {path}: has none of these questions", hint="questions are matched by id")
+            raise InputError(f"--against: {path}: no questions in common", hint="questions are matched by id")
         if not set(known) & set(variants):
             raise InputError(
                 f"--against: {path}: has no results of {', '.join(variants)}", hint=f"it has: {', '.join(known)}"
             )
-        notes = [f"--against: {path} has no {name}: it is not compared" for name in variants if name not in known]
+        notes = [f"--against: {path} has no {name}, which is not compared" for name in variants if name not in known]
         if len(shared) < max(len(questions), len(earlier)):
-            notes.append(f"--against: {len(shared)} questions are in both runs: only these are compared")
+            notes.append(f"--against: only the {len(shared)} questions of both runs are compared")
         return notes
 
     def check(self, summary: Summary, records: Sequence[Record], questions: Mapping[str, Question]) -> list[Check]:
@@ -141,7 +141,7 @@ def read_gate(fail_under: Sequence[str], against: Path | None, max_drop: Sequenc
         max_drop: `NUMBER`, for EM and F1, or `METRIC=NUMBER`; as tables print them, so shares in points of 100.
 
     Raises:
-        InputError: A metric is unknown or a number is none.
+        InputError: A metric is unknown or a number is malformed.
     """
     if max_drop and against is None:
         raise InputError("--max-drop: needs --against", hint="--against names the folder of the earlier run")
@@ -156,7 +156,7 @@ def read_gate(fail_under: Sequence[str], against: Path | None, max_drop: Sequenc
         chosen, number = _chosen(text)
         for metric in chosen:
             if metric.name in TOTALS:
-                raise InputError(f"--max-drop {text}: {metric.name} is of all questions together: no paired test of it")
+                raise InputError(f"--max-drop {text}: {metric.name} has no value per question, so no paired test")
             falls[metric.name] = number / metric.scale
     return Gate(bounds, falls, RunFolder(against) if against else None) if bounds or against else None
 
@@ -204,8 +204,8 @@ def _pair(option: str, text: str) -> tuple[Metric[Any], float]:
     known = {metric.label.lower(): metric for metric in listed.values()} | listed
     if name not in known:
         raise InputError(
-            f"{option} {text}: there is no metric {name!r}",
-            hint=f"{did_you_mean(name, known)}there are: {', '.join(listed)}",
+            f"{option} {text}: unknown metric {name!r}",
+            hint=f"{did_you_mean(name, known)}metrics: {', '.join(listed)}",
         )
     return known[name], _float(option, text, number)
 

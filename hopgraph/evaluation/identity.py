@@ -32,10 +32,10 @@ MAY_DIFFER = "What may differ: the endpoint's URL and key, its concurrency, time
 async def check(
     variants: Sequence[Variant], questions: Sequence[Question], *, dataset: str, contexts: bool
 ) -> dict[str, Any]:
-    """Check that all that a run needs is available, before any cost; returns its identity.
+    """Check that everything a run needs is available, before any cost; returns its identity.
 
     Raises:
-        InputError: A prompt or a setting is wrong, or `contexts` is wanted of questions that have none.
+        InputError: A prompt or a setting is invalid, or `contexts` is set and a question has none.
         StoreError: The index is missing.
         EndpointError: The endpoint can't be used.
     """
@@ -84,7 +84,7 @@ def start(
         about: Other fields of `run.json`.
 
     Raises:
-        InputError: The folder holds another run, or something else; the message says what differs.
+        InputError: The folder holds another run or other files; the message lists the differences.
     """
     if folder.started:
         known = folder.about()
@@ -92,8 +92,8 @@ def start(
             more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise InputError(
                 f"{folder.path} holds a run that differs: {'; '.join(changed[:5])}{more}",
-                hint="results of two runs are not mixed: put it back as it was, or start another run with another "
-                f"--out. {MAY_DIFFER}",
+                hint="results of two runs are not mixed: undo the change, or start another run with another --out. "
+                f"{MAY_DIFFER}",
             )
         return
     rows = [

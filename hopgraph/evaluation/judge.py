@@ -1,7 +1,7 @@
-"""Model-judged accuracy: a model says of every answer whether it means the same as the gold answer.
+"""Model-judged accuracy: a model judges whether each answer means the same as the gold answer.
 
-CompactRAG (Sec. 4.2, App. B) calls it LLM-based accuracy, PAR-RAG (Sec. 4.2) accuracy. It is a pass of its own over a
-run's results, by a model that may be another than the one that answered; its cost is no part of the methods'.
+CompactRAG (Sec. 4.2, App. B) calls it LLM-based accuracy, PAR-RAG (Sec. 4.2) accuracy. It is a separate pass over a
+run's results, optionally by another model; its cost does not count as the methods' cost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROMPT = "judge/correctness"
 
 
 class JudgeContext(Context):
-    """A judge of answers, in an evaluation; no method."""
+    """Settings of the judge, which is not a method."""
 
     method = "judge"
 
@@ -78,17 +78,17 @@ _builder.add_edge("correctness_judge", END)
 
 
 async def judge_answers(folder: RunFolder, on_judged: Callable[[int, int], object] | None = None) -> None:
-    """Judge the answers of a run that are not judged yet; each verdict is in `judgements.jsonl` when it is there.
+    """Judge the answers of a run that have no verdict yet; each verdict is written to `judgements.jsonl` immediately.
 
-    An output that can't be used counts as `no`, and says so.
+    Unusable model output counts as `no` and is recorded as the verdict's `problem`.
 
     Args:
         folder: The run's folder.
-        on_judged: Called after each verdict with how many there are now, and of how many.
+        on_judged: Called after each verdict with the number of new verdicts and the total.
 
     Raises:
         InputError: The folder has verdicts of another model or prompt.
-        EndpointError: The endpoint can't be used; judging goes on when it is called again.
+        EndpointError: The endpoint can't be used; calling this again resumes judging.
     """
     endpoint = await open_endpoint(None, "judge")
     await endpoint.describe()
@@ -100,7 +100,7 @@ async def judge_answers(folder: RunFolder, on_judged: Callable[[int, int], objec
             raise InputError(
                 f"{folder.path}: judgements.jsonl is by another judge: {changed[0]} {line[changed[0]]}, "
                 f"now {judge[changed[0]]}",
-                hint="verdicts of two judges are not mixed: move the file away to judge anew",
+                hint="verdicts of two judges are not mixed: move the file away to judge again",
             )
     todo = deque(
         {key: line[key] for key in ("variant", "id", "question", "answer", "answers")}

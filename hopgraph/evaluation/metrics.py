@@ -1,6 +1,6 @@
 """Metrics of one result, each a registered function; tables, reports, exports and docs list them.
 
-All but counts are shares, 0 to 1. A function's first paragraph is its explanation in docs/evaluation.md.
+All but counts are shares, 0 to 1. A function's first docstring paragraph is its explanation in docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 Unit = TypeVar("Unit", bound=Hashable)
 Fact = tuple[str, int]
-"""A sentence: its passage's normalised title, or the id of one without gold, and its index from 0."""
+"""A sentence: the normalised title of its passage (the id of a passage that is not gold) and its index from 0."""
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -55,32 +55,32 @@ class Review(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Arguments of the metrics: a result and its question's gold. None: the question has no such gold."""
+    """Arguments of the metrics: a result and its question's gold; None without such gold."""
 
     answer: tuple[str, Sequence[str]] | None = None
-    """Prediction, and the right answers. A prediction is "" if the run failed."""
+    """Prediction ("" if the run failed) and gold answers."""
     entities: tuple[str, Sequence[Sequence[str]]] | None = None
-    """Prediction, and the answers of a compound question, each with its wordings."""
+    """Prediction, and the answers of a compound question, each with its aliases."""
     evidence: tuple[Set[str], Set[str]] | None = None
-    """Passages that the answer rests on, and gold passages."""
+    """Passages of the final evidence, and gold passages."""
     retrieved: tuple[Set[str], Set[str]] | None = None
     """Passages that any search returned, and gold passages."""
     facts: tuple[Set[Fact], Set[Fact]] | None = None
-    """Evidence sentences, of a method that names them, and gold ones."""
+    """Evidence sentences, for methods that select sentences, and gold ones."""
     levels: tuple[Sequence[int]] | None = None
     """Depths of the nodes of the run's tree."""
     reviews: tuple[Sequence[Review]] | None = None
     """Reviews of answers to steps."""
     hops: tuple[int, int] | None = None
-    """The hop count that the run worked with, and the question's."""
+    """The run's hop count, and the question's."""
 
 
 METRICS: Registry[Outcome] = Registry()
-"""By name. `judged` is the only one that takes more than the result: a judge's verdict (`evaluation.judge`)."""
+"""By name. Only `judged` needs more than the result: a judge's verdict (`evaluation.judge`)."""
 
 
 class Overlap(TypedDict):
-    """A found set against the gold set."""
+    """Overlap of a found set with the gold set."""
 
     precision: float
     recall: float
@@ -90,7 +90,7 @@ class Overlap(TypedDict):
 def normalise(text: str) -> str:
     """An answer normalised for comparison: lower case, without ASCII punctuation, articles and extra spaces.
 
-    SQuAD's official evaluation (Rajpurkar et al. 2016), which all of the papers use.
+    As in SQuAD's official evaluation (Rajpurkar et al. 2016), which all the papers use.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -107,10 +107,10 @@ _SQUAD = "SQuAD (Rajpurkar et al. 2016)"
     exported={"flashrag": "em"},
 )
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """Answers that are one of the right wordings, without regard to case, punctuation, articles and space; where there
-    is no answer, those that say so.
+    """Answers equal to a gold answer after normalisation (case, punctuation, articles, spaces); for an unanswerable
+    question, abstentions.
 
-    1 or 0. An empty prediction is wrong, even where an answer is nothing but articles and signs.
+    1 or 0. An empty prediction is wrong, even if a gold answer is empty after normalisation.
     """
     return float(bool(prediction.strip()) and any(normalise(prediction) == normalise(answer) for answer in answers))
 
@@ -124,11 +124,11 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
     exported={"flashrag": "f1"},
 )
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
-    """Words that the answer shares with the right one, repeats counted: harmonic mean of precision and recall.
+    """Token overlap of the answer with the gold answer: harmonic mean of precision and recall.
 
-    Words are those of the normalised texts; of several answers the best counts (SQuAD). Where normalising leaves
-    nothing of one of them it is the exact match (SQuAD 2.0). HotpotQA's script adds that `yes`, `no` and `noanswer`
-    share no words with a longer text; we do not, so that one definition serves all datasets.
+    Tokens are the words of the normalised texts, repeats counted; the best of several gold answers counts (SQuAD). If a
+    text is empty after normalisation, it is the exact match (SQuAD 2.0). HotpotQA's script also sets it to 0 if either
+    text is `yes`, `no` or `noanswer` and the other differs; we don't, to have one definition for all datasets.
     """
     return max((_f1(prediction, answer) for answer in answers), default=0.0) if prediction.strip() else 0.0
 
@@ -150,7 +150,7 @@ def _f1(prediction: str, answer: str) -> float:
     exported={"flashrag": "acc"},
 )
 def containment(prediction: str, answers: Sequence[str]) -> float:
-    """Answers that contain a right one, in whole words.
+    """Answers that contain a gold answer as whole words.
 
     1 or 0. Both are normalised: `art` is not contained in `Bartók`.
     """
@@ -170,9 +170,9 @@ def _stands_in(answer: str, text: str) -> bool:
     places={"answers": 4},
 )
 def partial_match(prediction: str, answers: Sequence[str]) -> float:
-    """Answers that contain a right one or are contained in one.
+    """Answers that contain a gold answer or are contained in one.
 
-    1 or 0. The paper names the metric and does not define it; this is the usual reading.
+    1 or 0. The paper names the metric without defining it; this is the usual definition.
     """
     return float(any(_stands_in(a, prediction) or _stands_in(prediction, a) for a in answers))
 
@@ -186,9 +186,9 @@ def partial_match(prediction: str, answers: Sequence[str]) -> float:
     optional=True,
 )
 def entity_accuracy(prediction: str, entities: Sequence[Sequence[str]]) -> float:
-    """Of the answers of a compound question, the share that is contained.
+    """Share of a compound question's answers that the prediction contains.
 
-    The ground truth is split into its entities, and each that occurs in the prediction in one of its wordings counts.
+    The ground truth is split into its entities; an entity counts if any of its aliases occurs in the prediction.
     """
     return sum(containment(prediction, names) for names in entities) / len(entities) if entities else 0.0
 
@@ -199,10 +199,10 @@ def normalise_title(title: str) -> str:
 
 
 def overlap(found: Collection[Unit], gold: Collection[Unit]) -> Overlap:
-    """Precision, recall and their harmonic mean of sets: of passages, or of facts (sentences).
+    """Precision, recall and F1 of a set of passages or facts (sentences).
 
-    PRISM, Sec. 3.2: precision is the share of what was found that is gold, recall the share of gold that was found.
-    Nothing found has precision 0.
+    PRISM, Sec. 3.2: precision is the share of the found items that are gold, recall the share of gold items found. The
+    precision of an empty set is 0.
     """
     shared = len(set(found) & set(gold))
     precision = shared / len(set(found)) if found else 0.0
@@ -211,7 +211,7 @@ def overlap(found: Collection[Unit], gold: Collection[Unit]) -> Overlap:
 
 
 def _overlap(name: str, part: Literal["precision", "recall", "f1"], meaning: str, **about: Any) -> None:
-    """Register one figure of the `overlap` of found and gold units."""
+    """Register one value of `overlap` as a metric."""
 
     def measure(found: Set[Unit], gold: Set[Unit]) -> float:
         return overlap(found, gold)[part]
@@ -224,7 +224,7 @@ _kept = {"of": attrgetter("evidence"), "source": "PRISM, Sec. 3.2"}
 _overlap(
     "passage_precision",
     "precision",
-    "Of the passages that the answer rests on, the share that is gold.",
+    "Share of the final evidence's passages that are gold.",
     label="kept P",
     places={"passages": 6},
     **_kept,
@@ -232,7 +232,7 @@ _overlap(
 _overlap(
     "passage_recall",
     "recall",
-    "Of the gold passages, the share that the answer rests on.",
+    "Share of the gold passages that are in the final evidence.",
     label="kept R",
     places={"passages": 7},
     **_kept,
@@ -257,14 +257,14 @@ _overlap(
     places={"passages": 9},
 )
 def passages_kept(found: Set[str], gold: Set[str]) -> float:
-    """Passages that the answer rests on, parts of one article counted once."""
+    """Passages of the final evidence, parts of one article counted once."""
     return float(len(found))
 
 
 _overlap(
     "retrieved_recall",
     "recall",
-    "Share of the gold passages that any search of the run found.",
+    "Share of the gold passages that any search of the run returned.",
     of=attrgetter("retrieved"),
     label="recall",
     source="PruneRAG, Sec. 4.2.2, Table 3",
@@ -280,15 +280,15 @@ _overlap(
     places={"passages": 2},
 )
 def all_retrieved(found: Collection[Unit], gold: Collection[Unit]) -> float:
-    """Questions whose gold passages were all found.
+    """Questions with all gold passages retrieved.
 
-    1 if everything that is gold was found (Eq. 6: G is a subset of d), else 0.
+    1 if all gold passages were retrieved (Eq. 6: G is a subset of d), else 0.
     """
     return float(set(gold) <= set(found))
 
 
 def _has_facts(question: Question) -> bool:
-    """A failed run names no sentences; of a method that names them it counts as having found none."""
+    """A failed run of a method that selects sentences counts as having selected none."""
     return bool(question.gold_sentences)
 
 
@@ -296,19 +296,19 @@ _facts = {"of": attrgetter("facts"), "source": "PRISM, Table 2", "expected": _ha
 _overlap(
     "fact_precision",
     "precision",
-    "Of the evidence sentences, the share that is a supporting fact; for methods that name sentences.",
+    "Share of the evidence sentences that are supporting facts, for methods that select sentences.",
     **_facts,
 )
 _overlap(
     "fact_recall",
     "recall",
-    "Of the supporting facts, the share that is among the evidence sentences.",
+    "Share of the supporting facts that are evidence sentences, for methods that select sentences.",
     **_facts,
 )
 _overlap(
     "fact_f1",
     "f1",
-    "Evidence sentences against the supporting facts, for methods that name sentences.",
+    "F1 of the evidence sentences against the supporting facts, for methods that select sentences.",
     label="fact F1",
     places={"answers": 7},
     optional=True,
@@ -324,5 +324,5 @@ _overlap(
     optional=True,
 )
 def _judged(verdict: float) -> float:
-    """Answers that the judging model calls right (`--judge`)."""
+    """Answers judged correct by a model (`--judge`)."""
     return verdict

@@ -1,4 +1,4 @@
-"""What the oracle conditions are shown of the gold; nothing else that is run ever sees any of it."""
+"""Gold inputs of the oracle conditions; no other run is given any gold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hopgraph.evaluation.gold import as_known, gold_passages
 from hopgraph.evaluation.metrics import normalise_title
 from inference.errors import InputError
 from inference.heads.revelator import Route
-from nodes.baselines.complexity import COMPLEXITY
 from nodes.kit.context import Context
 from nodes.kit.state import GivenPassage, SentenceRef
 from stores.passages import Passage
@@ -19,13 +18,13 @@ __all__ = ["Oracle", "route_of"]
 
 
 class Oracle:
-    """Gold for the variants that are to see it.
+    """Gold inputs for oracle variants.
 
     Args:
         contexts: The settings of all variants.
-        questions: What is asked.
-        index: The index that is searched; None where questions bring their own passages.
-        gold: What gold passages are known by, as `gold.known_by` says.
+        questions: The run's questions.
+        index: The index searched; None if questions bring their own passages.
+        gold: How the run identifies gold passages, from `gold.known_by`.
     """
 
     def __init__(
@@ -38,29 +37,25 @@ class Oracle:
             self._passages = gold_passages(questions, index)
 
     def shown(self, context: Context, question: Question) -> dict[str, Any]:
-        """What a question's run is given beside the question: `gold`, `gold_route`, or nothing.
+        """Additional input of a question's run: `gold`, `gold_route`, or nothing.
 
         Raises:
-            InputError: The settings want gold that this question has none of.
+            InputError: The question lacks the gold that the settings require.
         """
         if context.oracle == "evidence":
             return {"gold": self._evidence(question)}
-        if context.oracle == "route":
-            return {"gold_route": route_of(question)}
-        if context.oracle == "complexity":
-            return {"gold_route": COMPLEXITY[route_of(question)]}
-        return {}
+        return {"gold_route": context.gold_route(route_of(question))} if context.oracle else {}
 
     def _evidence(self, question: Question) -> list[str | SentenceRef]:
-        """The supporting sentences, and passages whole where the benchmark names no sentences of them."""
+        """The supporting sentences; the whole passage if the benchmark names no sentences of it."""
         found = self._passages if self._index is not None else _own_passages(question)
         ids = as_known(question, self._gold).gold_ids
         titles = [normalise_title(title) for title in question.gold_titles]
         pieces = [piece for key in ids or titles for piece in found.get(key, ())]
         if not pieces and question.answerable:
             raise InputError(
-                f"question {question.id}: there is no gold evidence that the oracle condition could be shown",
-                hint="it needs `gold_ids` or `gold_titles` of passages in the index, or among the question's own",
+                f"question {question.id}: the oracle condition has no gold evidence for it",
+                hint="give `gold_ids` or `gold_titles` of passages in the index or of the question's own passages",
             )
         facts = [(normalise_title(title), at) for title, at in question.gold_sentences]
         articles: dict[str, dict[str, Passage]] = {}
@@ -68,7 +63,7 @@ class Oracle:
             articles.setdefault(piece.source or piece.id, {})[piece.id] = piece
         refs: dict[str | SentenceRef, None] = {}
         for parts in articles.values():
-            # An article that was cut has its sentences in order, each in one part.
+            # The parts of a split article hold its sentences in order.
             sentences = [(key, at) for key, part in parts.items() for at in range(len(part.sentences))]
             title = normalise_title(next(iter(parts.values())).title)
             named = [at for name, at in facts if name == title]
@@ -78,7 +73,7 @@ class Oracle:
 
 
 def _own_passages(question: Question) -> dict[str, list[Passage]]:
-    """The passages that a question brings along, by the ids that its run will know them by, and by title."""
+    """A question's own passages, by the ids that its run will use and by normalised title."""
     from nodes.intake import store_given
     from stores.given import get_given
 
@@ -90,13 +85,13 @@ def _own_passages(question: Question) -> dict[str, list[Passage]]:
 
 
 def route_of(question: Question) -> Route:
-    """The path that a question should take through HANRAG.
+    """The gold route of a question (HANRAG, App. C).
 
-    Its `type`, where that is a route; compound if it has several answers; else by hop count, or the number of steps of
-    its decomposition: one is a single step, more are complex (App. C takes whole benchmarks so).
+    Its `type`, if that is a route; `compound` if it has several answers; else by its hop count, or the length of its
+    decomposition: `single_step` for one hop, `complex` for more (App. C assigns whole benchmarks this way).
 
     Raises:
-        InputError: Nothing of all this is known.
+        InputError: The question has none of these fields.
     """
     if question.type in get_args(Route):
         return cast(Route, question.type)
@@ -105,8 +100,8 @@ def route_of(question: Question) -> Route:
     hops = question.hops if question.hops is not None else len(question.decomposition) or None
     if hops is None:
         raise InputError(
-            f"question {question.id}: nothing tells its route, which the oracle is to be shown",
-            hint="it needs `hops`, `decomposition`, `entities`, or one of the routes as its `type`",
+            f"question {question.id}: its gold route is unknown, and the oracle router needs it",
+            hint="give `hops`, `decomposition`, `entities`, or a route as its `type`",
         )
-    # A question that has no evidence (MultiHop-RAG's null queries) is put as one of several hops.
+    # Questions without evidence (MultiHop-RAG's null queries, 0 hops) count as multi-hop.
     return "single_step" if hops == 1 else "complex"

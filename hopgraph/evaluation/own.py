@@ -1,4 +1,4 @@
-"""Questions in our own format: JSON Lines, and tables with columns of the same names."""
+"""Questions in Hopgraph's own format: JSON Lines, and tables with columns of the same names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["own_questions", "supporting_facts"]
 
 
 def own_questions(row: Row, default_id: str) -> Iterable[Question]:
-    """The question of a row of our JSON Lines, or of a table."""
+    """The question of one row."""
     type_ = row.text("type", empty=True)
     contexts = tuple(_context(context) for context in row.rows("contexts"))
     yield Question(
@@ -42,7 +42,7 @@ def own_questions(row: Row, default_id: str) -> Iterable[Question]:
 
 
 def _list(row: Row, field: str) -> tuple[str, ...]:
-    """Texts; in a table a cell holds several with `|` between them."""
+    """Texts; a table's cell separates several by `|`."""
     found = row.texts(field)
     if len(found) == 1 and isinstance(row.values[field], str) and "|" in found[0]:
         return tuple(part for piece in found[0].split("|") if (part := piece.strip()))
@@ -50,14 +50,14 @@ def _list(row: Row, field: str) -> tuple[str, ...]:
 
 
 def _entities(row: Row) -> tuple[tuple[str, ...], ...]:
-    """Answers of a compound question: a list whose items are texts or lists of wordings."""
+    """Answers of a compound question: a list whose items are texts or lists of aliases."""
     value = row.values.get("entities")
     if value is None:
         return ()
     items = value if isinstance(value, list) else []
     names = [row.part({"entities": item}).texts("entities") for item in items]
     if not names or not all(names):
-        raise row.wrong("entities", "must be a list of answers, each a text or a list of its wordings")
+        raise row.wrong("entities", "must be a list of answers, each a text or a list of its aliases")
     return tuple(names)
 
 
@@ -69,15 +69,15 @@ def _context(row: Row) -> dict[str, Any]:
 
 
 def _places(row: Row, field: str, count: int) -> tuple[int, ...]:
-    """Places in a list of so many items."""
+    """Indices into a list of `count` items."""
     value = row.values.get(field) or []
     if not isinstance(value, list) or not all(is_index(at) and at < count for at in value):
-        raise row.wrong(field, f"must be a list of whole numbers from 0, below {count}")
+        raise row.wrong(field, f"must be a list of indices from 0, below {count}")
     return tuple(value)
 
 
 def supporting_facts(row: Row) -> tuple[tuple[str, int], ...]:
-    """Titles of passages with the index of a sentence, which HotpotQA has as we do."""
+    """Pairs of a passage's title and a sentence index; HotpotQA's format and our own."""
     return tuple(row.pairs("supporting_facts", is_index, "index of a sentence"))
 
 

@@ -1,4 +1,4 @@
-"""What the papers print for the same variants on the same dataset, beside a run's results.
+"""The papers' figures for the same variants on the same dataset, next to a run's results.
 
 `hopgraph/data/papers/METHOD.json` is a list of tables: `source` (paper, table), `setup` (its model, retriever,
 number of questions), `dataset`, `metrics` (names), `rows` (by variant a number or null for each metric, as printed).
@@ -43,7 +43,7 @@ class PaperTable(TypedDict):
 
 
 def beside(summary: Summary, dataset: str) -> list[PaperTable]:
-    """Tables of the papers for a dataset, cut to a run's variants; those without a figure of both are left out.
+    """The papers' tables for a dataset, restricted to a run's variants; tables without a figure of both are left out.
 
     Args:
         summary: The run's summary.

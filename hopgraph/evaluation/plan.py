@@ -57,7 +57,7 @@ def plain_variants(methods: Sequence[str], values: Mapping[str, Any]) -> list[Va
 
 
 def ablations(method: str, values: Mapping[str, Any]) -> list[Variant]:
-    """The whole method, and the method without each part of its paper's ablation table.
+    """The full method, and the method without each part of its paper's ablation table.
 
     Raises:
         InputError: The method is unknown, or has no ablations.
@@ -67,7 +67,7 @@ def ablations(method: str, values: Mapping[str, Any]) -> list[Variant]:
     if not parts:
         raise InputError(f"--ablations: {method} has none", hint="its context has no field `ablate`")
     if values.get("ablate"):
-        raise InputError("--ablations: `ablate` is what it sets itself", hint="leave --set ablate=... out")
+        raise InputError("--ablations: sets `ablate` itself", hint="omit --set ablate=...")
     whole = _variant(method, method, values)
     return [whole, *(_variant(f"{method} -{part}", method, {**values, "ablate": [part]}) for part in parts)]
 
@@ -94,7 +94,7 @@ def overlays(method: str, folders: Sequence[Path], values: Mapping[str, Any]) ->
     plain = _variant(method, method, values)
     if prompt_hashes(plain.context) == prompt_hashes(variants[0].context):
         raise InputError(
-            f"--overlay: the prompts of {folders[0]} are those that {method} has without it",
+            f"--overlay: the prompts of {folders[0]} are the same as {method}'s without it",
             hint="change one, or unset HOPGRAPH_PROMPTS if it names that folder",
         )
     return [plain, *variants]
@@ -134,15 +134,15 @@ def suite(name: str, values: Mapping[str, Any]) -> list[Variant]:
         values: Settings of all rows.
 
     Raises:
-        InputError: There is no such suite, a setting is the suite's own or wrong for one of its rows, or it needs an
-            index and none is named.
+        InputError: The suite is unknown, sets one of the settings itself, or needs an index and none is given; or a
+            setting is wrong for one of its rows.
     """
     if name not in SUITES:
-        raise InputError(f"--suite: there is no {name!r}", hint=f"suites: {', '.join(SUITES)}")
+        raise InputError(f"--suite: unknown suite {name!r}", hint=f"suites: {', '.join(SUITES)}")
     found = SUITES[name]
     own = sorted({setting for row in found.rows for setting in row.settings} - {"index"})
     if taken := [setting for setting in own if setting in values]:
-        raise InputError(f"--suite: `{taken[0]}` is what {name} sets itself", hint=f"leave --set {taken[0]}=... out")
+        raise InputError(f"--suite: {name} sets `{taken[0]}` itself", hint=f"omit --set {taken[0]}=...")
     variants = []
     for row in found.rows:
         settings = dict(row.settings)
@@ -159,7 +159,7 @@ def _variant(name: str, method: str, values: Mapping[str, Any]) -> Variant:
     if context.oracle and not name.endswith(ORACLE):
         name += ORACLE
     if getattr(context, "review", "none") != "none":
-        raise InputError("review: an evaluation has nobody to ask", hint="leave `review` out")
+        raise InputError("review: not available in an evaluation, which runs unattended", hint="omit `review`")
     return Variant(name, dict(values), context)
 
 

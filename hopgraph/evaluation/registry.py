@@ -1,4 +1,4 @@
-"""The registry of metrics: name, unit, direction and source of each, and the tables that list it."""
+"""Registry of metrics: name, unit, direction, source and tables of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 __all__ = ["Metric", "Registry", "Table"]
 
 Table = Literal["answers", "passages", "cost", "report", "comparison"]
-"""Tables of `hopgraph eval`; `report`: further columns of the page; `comparison`: the paired test of two variants."""
+"""Tables of `hopgraph eval`; `report`: additional columns of the report; `comparison`: the paired test of variants."""
 Subject = TypeVar("Subject")
 Measure = TypeVar("Measure", bound=Callable[..., float | None])
 
@@ -21,38 +21,38 @@ class Metric(Generic[Subject]):
     name: str
     """Its key in JSON."""
     measure: Callable[[Subject], float | None]
-    """Its value; None where it does not apply, such as without gold."""
+    """Its value; None if it does not apply, such as without gold."""
     meaning: str
     """First paragraph of its function's docstring."""
     label: str
     """Its column in tables."""
     unit: str
-    """A `share` is 0 to 1; tables show it in per cent."""
+    """A `share` is 0 to 1; tables show it as a percentage."""
     better: Literal["higher", "lower"]
     source: str
     """Paper and section of the definition."""
     places: Mapping[Table, int] = field(default_factory=dict)
-    """The tables that list it, and the order of its column in each."""
+    """The tables that list it, with the position of its column."""
     optional: bool = False
-    """Whether the column is left out if no variant has a value; of a cost, if all are 0."""
+    """Whether the column is omitted if no variant has a value; for a cost, if all are 0."""
     expected: Callable[[Any], bool] = lambda question: False
-    """Questions that count as 0 where a result has no value, in a variant of which any result has one."""
+    """Questions whose missing values count as 0, in variants with at least one value."""
     exported: Mapping[str, str] = field(default_factory=dict)
-    """Its name in the formats of other harnesses, by format."""
+    """Its name in export formats, by format."""
 
     @property
     def searching(self) -> bool:
-        """Whether it is of the passages: a variant that never searches has no such value."""
+        """Whether it measures retrieval: undefined for variants that never search."""
         return "passages" in self.places
 
     @property
     def scale(self) -> float:
-        """What tables multiply a value by."""
+        """Factor from a value to its display in tables."""
         return 100 if self.unit == "share" else 1
 
 
 class Registry(dict[str, Metric[Subject]]):
-    """Metrics of one kind of subject, by name, in the order of their registration, which JSON output keeps."""
+    """Metrics of one kind of subject, by name, in order of registration, which is the order in JSON."""
 
     def register(
         self,
@@ -69,12 +69,12 @@ class Registry(dict[str, Metric[Subject]]):
 
         Args:
             name: Its key in JSON.
-            of: The function's arguments, from the subject; None where the metric does not apply.
+            of: Extracts the function's arguments from the subject; None if the metric does not apply.
             label: Its column in tables. Default: the name with spaces.
             unit: Such as `share`, `tokens`, `seconds`.
-            better: Which values are better.
+            better: Direction of improvement.
             source: Paper and section of the definition.
-            fields: The optional fields of `Metric`.
+            fields: Optional fields of `Metric`.
         """
 
         def add(function: Measure) -> Measure:
@@ -95,5 +95,5 @@ class Registry(dict[str, Metric[Subject]]):
         return {name: value for name, value in found.items() if value is not None}
 
     def table(self, name: Table) -> list[Metric[Subject]]:
-        """The metrics that a table lists, in its order."""
+        """The metrics of a table, in column order."""
         return sorted((m for m in self.values() if name in m.places), key=lambda m: m.places[name])

@@ -65,7 +65,7 @@ def unfinished(folder: RunFolder, variants: Sequence[Variant], questions: Sequen
     for line in folder.results:
         key = (line["variant"], line["id"])
         if key not in jobs:
-            raise StoreError(f"{folder.path}: results.jsonl has a result of {key[0]}, {key[1]}: not of this run")
+            raise StoreError(f"{folder.path}: results.jsonl has a result of another run: {key[0]}, {key[1]}")
         if (line.get("error") or {}).get("kind") not in RETRIED:
             done.add(key)
     return [job for key, job in jobs.items() if key not in done]
@@ -104,8 +104,8 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
 
     Raises:
         EndpointError: The endpoint failed many questions in a row.
-        StoreError: The index or the checkpoints can't be used (any more).
-        InputError: A prompt was edited meanwhile.
+        StoreError: The index or the checkpoints can't be used.
+        InputError: A prompt was edited during the run.
     """
     from stores.checkpoints import open_checkpoints
 
@@ -196,8 +196,8 @@ class _Runner:
             if await asyncio.to_thread(prompt_hashes, job.variant.context) != known:
                 break
         raise InputError(
-            f"prompt {mixed[0]} is not as it was when the run started",
-            hint="put it back and go on with --resume; with another prompt start another run",
+            f"prompt {mixed[0]} has changed since the run started",
+            hint="restore it and use --resume, or start another run with the changed prompt",
         )
 
     async def _try(self, job: Job, thread: str) -> Result:
@@ -242,9 +242,9 @@ class _Runner:
         if error and self._failed_in_a_row >= PATIENCE:
             raise EndpointError(
                 f"{PATIENCE} questions in a row failed at the endpoint, the last one with: {error['message']}",
-                hint=f"first: {error.get('hint') or 'mend that'}; then `hopgraph eval --resume DIR` goes on from there"
+                hint=f"first: {error.get('hint') or 'fix this'}; then resume with `hopgraph eval --resume DIR`"
                 if error.get("permanent")
-                else "nothing is lost: `hopgraph eval --resume DIR` goes on when it is back",
+                else "nothing is lost: resume with `hopgraph eval --resume DIR` when it is back",
                 permanent=error.get("permanent", False),
             )
 

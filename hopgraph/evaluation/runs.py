@@ -52,10 +52,10 @@ class Runs:
         """Put a variant first: the others are compared with it.
 
         Raises:
-            InputError: There is none of that name.
+            InputError: There is no variant of that name.
         """
         if name not in self.methods:
-            raise InputError(f"--against: there is no {name!r}", hint=f"there are: {', '.join(self.methods)}")
+            raise InputError(f"--against: unknown variant {name!r}", hint=f"variants: {', '.join(self.methods)}")
         self.methods = {name: self.methods[name], **self.methods}
 
 
@@ -66,7 +66,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
 
     Raises:
         StoreError: A folder has no run, or a damaged one.
-        InputError: Two runs mean different questions by the same id.
+        InputError: Two runs have different questions of the same id.
     """
     found = Runs()
     abouts = {path: RunFolder(path).about() for path in folders}
@@ -80,14 +80,14 @@ def read_runs(folders: Sequence[Path]) -> Runs:
             name = f"{own} ({tags[path]})" if mixed and tags[path] else own
             name = name if name not in found.methods else f"{name} ({path.name})"
             if name in found.methods:
-                raise InputError(f"{path}: there is a variant {name!r} already", hint="rename one of the folders")
+                raise InputError(f"{path}: duplicate variant {name!r}", hint="rename one of the folders")
             names[own] = name
             found.methods[name] = str(row["method"])
             found.settings[name] = dict(row["values"])
         for question in folder.questions():
             known = found.questions.setdefault(question.id, question)
             if known.question != question.question:
-                raise InputError(f"{path}: question {question.id} is another one than in {folders[0]}")
+                raise InputError(f"{path}: question {question.id} differs from that of {folders[0]}")
         found.runs.append(Run(folder, names, said_of(about), about["identity"]["gold"]))
         found.abouts.append({"path": str(path), **about})
         for record in folder.records():

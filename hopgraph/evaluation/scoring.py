@@ -21,7 +21,7 @@ __all__ = ["Record", "Scored", "named_sentences", "record_of", "score"]
 
 
 _NO_ANSWER = "no answer"
-"""Prediction and right answer of a run that is rightly `unanswerable`."""
+"""Prediction and gold answer of a correct abstention."""
 
 
 class Scored(Result):
@@ -43,13 +43,13 @@ class Record(TypedDict):
     id: str
     status: str
     error: str
-    """Kind of the error that it failed with, or ""."""
+    """Kind of its error; "" if it did not fail."""
     metrics: dict[str, float]
     cost: dict[str, float]
     truncated: bool
     fallback: bool
     unsupported: bool
-    """Answered by a method that searches, without a passage that supports the answer."""
+    """Answered without evidence, by a method that searches."""
 
 
 def score(
@@ -59,16 +59,16 @@ def score(
     *,
     starts: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
-    """The `METRICS` of one result: those for which the question has gold.
+    """The `METRICS` of one result for which its question has gold.
 
-    A failed run is wrong. Where the right answer is that there is none, a run of the status `unanswerable` is right,
-    and so is one whose abstention is the gold answer word for word (`Unknown`).
+    A failed run is wrong. For an unanswerable question, status `unanswerable` is correct, and so is an abstention that
+    equals the gold answer (`Unknown`).
 
     Args:
         result: The result.
-        question: Its question, as the run knows its gold (`gold.as_known`).
-        passages: The passages it mentions, by id; a cut one counts as its article.
-        starts: Where the sentences of cut passages begin in their articles, by passage id; gold counts in articles.
+        question: Its question, from `gold.as_known`.
+        passages: The passages it mentions, by id; a piece of a split article counts as the article.
+        starts: Index in the article of the first sentence of each piece, by passage id; gold uses article indices.
     """
     return METRICS.measure(_outcome(result, question, passages, starts or {}))
 
@@ -111,7 +111,7 @@ def _facts(
         return None
 
     def as_fact(key: str, at: int) -> Fact:
-        # Facts name their passage by title, which a passage that is not gold may share.
+        # Facts identify their passage by title, which a passage that is not gold may share.
         unit = counts_as(key, question, passages)
         return normalise_title(passages[key].title) if unit in gold else unit, starts.get(key, 0) + at
 
@@ -120,9 +120,9 @@ def _facts(
 
 
 def named_sentences(result: Result) -> list[SentenceRef] | None:
-    """Sentences of the final evidence, perhaps empty; None if the run names passages only.
+    """Sentences of the final evidence, possibly empty; None if the run selects no sentences.
 
-    Sentences of earlier steps don't count, nor do those of an unfinished run.
+    Sentences of earlier steps and of unfinished runs don't count.
     """
     steps = result["trajectory"]
     if not any(step["sentences"] for step in steps):

@@ -1,4 +1,4 @@
-"""Which files are generated, what is in them, and which of them are out of date."""
+"""The generated files and parts of files: their content, and which are out of date."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 
 from hopgraph import drawing
-from hopgraph.generated import evaluation, settings
+from hopgraph.evaluation.datasets import DATASETS
+from hopgraph.evaluation.summary import ALL_METRICS
+from hopgraph.generated import settings
 from hopgraph.mermaid import mermaid
 from hopgraph.methods import ABOUTS, load
 from inference.errors import InputError
 
-__all__ = ["COMMAND", "contents", "stale", "write"]
+__all__ = ["COMMAND", "contents", "metrics", "stale", "write"]
 
 COMMAND = "python -m hopgraph.generated"
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +23,7 @@ _MERMAID = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 
 
 def write(root: Path = ROOT) -> list[str]:
-    """Write what is out of date.
+    """Write the files that are out of date.
 
     Returns:
         The files written, as paths under `root`.
@@ -46,10 +48,10 @@ def stale(root: Path = ROOT) -> list[str]:
 
 
 def contents(root: Path = ROOT) -> dict[str, str]:
-    """What belongs into each generated file but the pictures; nothing outside a source tree.
+    """Content of each generated file except the pictures; empty outside a source tree.
 
     Raises:
-        InputError: A page has not the parts it should, or its `ABOUT` is malformed.
+        InputError: A page lacks a generated part, or an `ABOUT` is malformed.
     """
     if not (root / "pyproject.toml").is_file():
         return {}
@@ -57,7 +59,7 @@ def contents(root: Path = ROOT) -> dict[str, str]:
     pages = {
         "README.md": {"methods": _short_table()},
         "graphs/README.md": {"methods": _table()},
-        "docs/evaluation.md": {"datasets": evaluation.datasets(), "metrics": evaluation.metrics()},
+        "docs/evaluation.md": {"datasets": _datasets(), "metrics": metrics()},
         "docs/settings.md": {
             "common settings": settings.common(),
             "settings of methods": settings.of_methods(),
@@ -98,8 +100,27 @@ def _paper(method: str) -> str:
     return f"{about.citation} ({about.published[:4]})" if about.citation else ""
 
 
+def _datasets() -> str:
+    head = ["| `--dataset` | | official files | licence |", "|---|---|---|---|"]
+    rows = [
+        f"| `{name}` | {found.title} | {found.form or 'JSON Lines, CSV, TSV'} | {found.licence} |"
+        for name, found in DATASETS.items()
+    ]
+    return "\n".join(head + rows)
+
+
+def metrics() -> str:
+    """A row for each registered metric; those without a column in any table are in the JSON output."""
+    rows = ["| column | meaning | in JSON | unit | source |", "|---|---|---|---|---|"]
+    for name, metric in ALL_METRICS.items():
+        column = f"`{metric.label}`" if metric.places else ""
+        unit = f"{metric.unit}, {metric.better} is better"
+        rows.append(f"| {column} | {metric.meaning} | `{name}` | {unit} | {metric.source} |")
+    return "\n".join(rows)
+
+
 def _card(method: str, root: Path) -> str:
-    """A method's card with its graph as it is; one that is missing begins with a table to fill in."""
+    """A method's card with its current graph; a missing card is created with a table to fill in."""
     graph = f"```mermaid\n{mermaid(load(method).get_graph(xray=True))}\n```"
     path = root / "graphs" / f"{method}.md"
     if not path.is_file():
@@ -109,29 +130,29 @@ def _card(method: str, root: Path) -> str:
         )
     text = _text(path)
     if not _MERMAID.search(text):
-        raise InputError(f"graphs/{method}.md: has no mermaid block", hint="the graph is drawn into the first one")
+        raise InputError(f"graphs/{method}.md: has no mermaid block", hint="the first one is replaced by the graph")
     return _MERMAID.sub(lambda _: graph, text, count=1)
 
 
 def _filled(page: str, text: str, parts: dict[str, str]) -> str:
-    """A page with its generated parts as they should be."""
+    """A page with up-to-date generated parts."""
     found = [part["name"] for part in _PART.finditer(text)]
     if found != [*parts]:
         raise InputError(
             f"{page}: must have the generated parts {', '.join(parts)}, has {', '.join(found) or 'none'}",
-            hint="a part begins with `<!-- generated NAME -->` and ends with `<!-- end generated -->`, a line each",
+            hint="a part begins with a line `<!-- generated NAME -->` and ends with a line `<!-- end generated -->`",
         )
     return _PART.sub(lambda part: f"{part[1]}\n{parts[part['name']]}\n\n{part[3]}", text)
 
 
 def _undrawn(root: Path) -> list[str]:
-    """Methods without a drawing of their present graph, or without the picture that the pages show."""
+    """Methods without a current drawing, or without the picture in the documentation."""
     pictures = {method: _picture(method, root) for method in ABOUTS}
     return [m for m, png in pictures.items() if not drawing.is_current(m) or (png is not None and not png.is_file())]
 
 
 def _picture(method: str, root: Path) -> Path | None:
-    """The picture that the documentation shows; baselines have none."""
+    """The picture in the documentation; baselines have none."""
     shown = ABOUTS[method].kind == "method" and (root / "docs").is_dir()
     return root / "docs" / f"{method}.png" if shown else None
 

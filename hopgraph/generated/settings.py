@@ -1,4 +1,4 @@
-"""The tables of docs/settings.md: every setting and every environment variable, with default, values and meaning."""
+"""The tables of docs/settings.md: all settings and environment variables, with default, values and meaning."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNSET = "–"
 
 
 def common() -> str:
-    """The settings that every method has."""
+    """The settings common to all methods."""
     return _table("setting", _common_rows())
 
 
 def of_methods() -> str:
-    """A section a method: its own settings, those with another default, its paper's settings, its prompts."""
+    """A section per method: its own settings, other defaults, its paper's settings, its prompts."""
     return "\n\n".join(f"### `{method}`\n\n{_of(context_class(method))}" for method in ABOUTS)
 
 
@@ -58,7 +58,7 @@ def _of(chosen: type[Context]) -> str:
 
 
 def _paper(chosen: type[Context]) -> str:
-    """What `preset=paper` stands for; "" where that is the defaults."""
+    """The settings of `preset=paper`; "" if they are the defaults."""
     values = {"retriever": chosen.paper_retriever, **chosen.paper}
     changed = [f"`{name}={value}`" for name, value in values.items() if chosen.model_fields[name].default != value]
     return f"`preset=paper`: {', '.join(changed)}." if changed else ""
@@ -69,7 +69,7 @@ def _row(name: str, field: FieldInfo, meaning: str, default: str = "") -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    """A default as `--set` and the environment take it."""
+    """A default, as written with `--set` or in the environment."""
     value = field.get_default()
     if value is None or field.default_factory is dict:
         return _UNSET
@@ -79,7 +79,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _values(field: FieldInfo) -> str:
-    """What a setting may be."""
+    """Allowed values of a setting."""
     parts = _parts(field.annotation)
     kind: Any = next(part for part in parts if part is not type(None))
     if get_origin(kind) is list:
@@ -105,18 +105,18 @@ def _listed(literal: Any) -> str:
 
 
 def _bounded(kind: str, field: FieldInfo) -> str:
-    # In a union the bounds are those of a part of it.
+    # In a union, one of its parts has the bounds.
     inner = [mark for part in get_args(field.annotation) for info in get_args(part)[1:] for mark in info.metadata]
     marks = [*field.metadata, *inner]
     bounds = {name: getattr(mark, name) for mark in marks for name in ("ge", "gt", "le") if hasattr(mark, name)}
-    said = {name: f"{value:,.0f}" for name, value in bounds.items()}
-    if "gt" in said:
-        return f"{kind} above {said['gt']}, at most {said['le']}"
-    return f"{kind}, {said['ge']} to {said['le']}" if "le" in said else f"{kind}, at least {said['ge']}"
+    shown = {name: f"{value:,.0f}" for name, value in bounds.items()}
+    if "gt" in shown:
+        return f"{kind} above {shown['gt']}, at most {shown['le']}"
+    return f"{kind}, {shown['ge']} to {shown['le']}" if "le" in shown else f"{kind}, at least {shown['ge']}"
 
 
 def _docstrings(cls: type) -> dict[str, str]:
-    """The texts under a class's fields."""
+    """Docstrings of a class's fields."""
     body = ast.parse(inspect.getsource(cls)).body[0]
     assert isinstance(body, ast.ClassDef)  # noqa: S101
     return {

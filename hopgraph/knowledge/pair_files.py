@@ -31,7 +31,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 """Types of a reading's fields."""
 _Row = tuple[Reading, list[dict[str, Any]]]
-_FORMAT = "give a file that `hopgraph read --index INDEX --export FILE` wrote, one passage's reading a line"
+_FORMAT = "give a file that `hopgraph read --index INDEX --export FILE` wrote, one passage's reading per line"
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Imported:
     skipped: int
     """Passages that the index does not have, or has with another text."""
     total: int
-    """Readings in the file; those neither imported nor skipped were known already."""
+    """Readings in the file; those neither imported nor skipped were already present."""
 
 
 def export_pairs(name: str, path: Path) -> None:
-    """Write the knowledge base of an index as JSON Lines, a passage a line, by passage id.
+    """Write the knowledge base of an index as JSON Lines, one passage per line, sorted by passage id.
 
     Raises:
         StoreError: There is no such index or base.
@@ -65,14 +65,14 @@ def export_pairs(name: str, path: Path) -> None:
 
 
 def import_pairs(name: str, path: Path) -> Imported:
-    """Import the readings of a file from `export_pairs`; passages that are read already stay unchanged.
+    """Import the readings of a file from `export_pairs`; passages already read stay unchanged.
 
-    The `verbatim` flag of answers is computed anew.
+    The `verbatim` flag of answers is recomputed.
 
     Raises:
         StoreError: There is no such index, or another process is reading it.
-        InputError: The file can't be read, a line is not such a reading (the message names file, line and field), or
-            no reading is of a passage of this index; then nothing is changed.
+        InputError: The file can't be read, a line is malformed (the message names file, line and field), or no reading
+            is of a passage of this index; then nothing is changed.
     """
     index, encoder = open_index(name), get_encoder()
     rows = list(_rows(path))
@@ -108,11 +108,11 @@ def _read_from(index: Index, rows: Sequence[_Row]) -> dict[tuple[str, str], Pass
 
 
 def _of_another_index(path: Path, index: Index, rows: Sequence[_Row]) -> InputError:
-    """The error for a file of which nothing belongs to an index; its hint names the index that it does belong to."""
+    """The error for a file without readings of an index; its hint names the index they belong to."""
     count = counted(len(rows), "reading")
     message = f"{path}: none of its {count} is of a passage of index {index.name!r}"
     if changed := len(index.known([reading.passage for reading, _ in rows])):
-        message += f" as it is now: {changed:,} of the passages have another text"
+        message += f" as it is now: the text of {changed:,} passages differs"
     found: dict[str, int] = {}
     for other in list_indexes():
         with suppress(StoreError):  # an index that can't be opened is skipped
@@ -122,7 +122,7 @@ def _of_another_index(path: Path, index: Index, rows: Sequence[_Row]) -> InputEr
         command = f"hopgraph read --index {best} --import {shlex.quote(str(path))}"
         hint = f"{found[best]:,} of them belong to index {best!r}: `{command}`"
     else:
-        hint = "no index here has these passages: index the documents that the file was read from"
+        hint = "no index has these passages: index the documents they come from"
     return InputError(message, hint=f"{hint}. Nothing was changed")
 
 
@@ -164,7 +164,7 @@ def _row(line: str, where: str) -> _Row:
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected an object", hint=_FORMAT)
     if "pairs" not in row:
-        passages = "these are passages: `hopgraph index` takes them, `hopgraph read` then makes pairs of them"
+        passages = "these are passages: index them with `hopgraph index`, then extract pairs with `hopgraph read`"
         raise InputError(f"{where}: field 'pairs' is missing", hint=passages if "text" in row else _FORMAT)
     pairs = row.pop("pairs")
     if not isinstance(pairs, list) or not all(

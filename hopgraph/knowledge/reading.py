@@ -64,27 +64,27 @@ async def read_index(
     on_start: Callable[[int], None] | None = None,
     on_reading: Callable[[Reading], None] | None = None,
 ) -> Report:
-    """Read the passages of an index that have not been read, as many at a time as the endpoint takes.
+    """Read the unread passages of an index, as many concurrently as the endpoint allows.
 
-    Each passage is stored when it is finished: after an interruption the next call resumes there and repeats no
+    Each passage is stored when finished: after an interruption the next call resumes there without repeating a
     finished model call.
 
     Args:
         context: The reader's settings, `index` among them.
         ids: Only these passages.
         limit: Maximum number of passages to read now.
-        retry_failed: Also those whose output could not be used.
-        anew: Forget what has been read.
-        on_start: Called with the number of passages that will be read.
-        on_reading: Called with each one as it ends.
+        retry_failed: Also retry passages whose output could not be used.
+        anew: Discard all earlier readings.
+        on_start: Called with the number of passages to read.
+        on_reading: Called with each reading as it ends.
 
     Raises:
-        InputError: No index is named, or a passage is not in it.
+        InputError: No index is given, or a passage is not in it.
         StoreError: The index or the knowledge base can't be used, or another process is reading.
         EndpointError: The endpoint can't be used; what was read is kept.
     """
     if not context.index:
-        raise InputError("index: none is named", hint="hopgraph read --index NAME")
+        raise InputError("index is missing", hint="hopgraph read --index NAME")
     index = open_index(context.index)
     started = time.perf_counter()
     with writing(index) as base:
@@ -108,7 +108,7 @@ def _waiting(index: Index, base: Pairs, ids: Sequence[str] | None, retry_failed:
     known = [passage.id for chunk in index.passages() for passage in chunk]
     if unknown := set(ids or ()) - set(known):
         raise InputError(
-            f"index {index.name!r} has no passage {', '.join(sorted(unknown)[:10])}", hint="`hopgraph search` shows ids"
+            f"index {index.name!r} has no passage {', '.join(sorted(unknown)[:10])}", hint="`hopgraph search` lists ids"
         )
     done = base.done() - (base.failed() if retry_failed else set())
     wanted = set(known) if ids is None else set(ids)
@@ -140,7 +140,7 @@ def at_a_time(settings: Settings) -> int:
     """Passages read concurrently, by the endpoint's limit."""
     limit = calls_at_once()
     if settings.llm_concurrency == "auto":
-        return 2 * limit  # passages being stored would otherwise keep the calls below the limit, which then never rises
+        return 2 * limit  # otherwise passages being stored keep the calls below the limit, which then never rises
     return limit if settings.llm_url else min(limit, settings.embedded_parallel)
 
 
@@ -161,8 +161,8 @@ async def _read_next(run: _Run, key: str) -> None:
         run.in_a_row += 1
         if run.in_a_row >= REFUSALS or not run.done:
             raise EndpointError(
-                f"{error.message} (the reading stopped; {len(run.done):,} passages were read now and are kept)",
-                hint=f"{error.hint}; then run the same command again: it goes on from here".lstrip("; "),
+                f"{error.message} (reading stopped; the {len(run.done):,} passages read are kept)",
+                hint=f"{error.hint}; then run the same command again to resume".lstrip("; "),
             ) from error
         return
     run.in_a_row = 0
@@ -178,7 +178,7 @@ async def _read_passage(run: _Run, key: str) -> Reading:
     begun = await run.saver.aget_tuple(config) is not None
     if begun:
         snapshot = await run.graph.aget_state(config)
-        # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
+        # Not `next`, which omits tasks whose writes are stored: a kill may come before their step is committed.
         state = {} if snapshot.tasks else snapshot.values
     if not state:
         given = None if begun else {"passage": key}

@@ -1,4 +1,4 @@
-"""What a knowledge base holds, and what its reading cost."""
+"""Contents of a knowledge base, and the cost of reading it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Report", "Tokens", "left", "report", "report_of"]
 
 @dataclass(frozen=True)
 class Tokens:
-    """What model calls cost."""
+    """Cost of model calls."""
 
     calls: int
     prompt: int
@@ -25,40 +25,40 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Report:
-    """A knowledge base, and what its reading cost."""
+    """Contents of a knowledge base, and the cost of reading it."""
 
     index: str
     hash: str
-    """The index's."""
+    """Hash of the index."""
     digest: str
-    """The pairs': equal for equal bases."""
+    """Hash of the pairs: equal for equal bases."""
     passages: int
     """Passages of the index."""
     read: int
     failed: int
     left: int
-    """Passages that no reading has been tried of, or that the endpoint or a deadline kept from being read."""
+    """Passages not tried yet, or not read because of the endpoint or a deadline."""
     pairs: int
     pairs_per_passage: dict[str, float]
     """Mean, median, least and most, over the passages read."""
     without_pairs: int
-    """Passages read of which no pair is in the base."""
+    """Passages read without a pair in the base."""
     entities: int
     covered: int
     coverage: float | None
-    """Of the entities spaCy found, the share that a pair mentions; None without entities."""
+    """Share of spaCy's entities that a pair mentions; None without entities."""
     dropped: dict[str, int]
-    """Pairs that are not in the base by cause; `flagged` ones are in it, although not verbatim."""
+    """Pairs left out of the base, by cause; `flagged` pairs are in it, although not verbatim."""
     failures: dict[str, int]
-    """Failed passages by cause; `endpoint` and `deadline` ones are read again by the next reading."""
+    """Failed passages by cause; the next reading retries those of `endpoint` and `deadline`."""
     failed_ids: list[str]
     """The first hundred."""
     repairs: int
-    """Calls after replies that could not be used; they are among `tokens`, or `coverage_tokens` where they belong."""
+    """Calls after unusable replies, included in `tokens` or `coverage_tokens`."""
     tokens: Tokens
-    """All calls but the coverage repair's."""
+    """All calls but those of the coverage repair."""
     coverage_tokens: Tokens
-    """The coverage repair's."""
+    """Calls of the coverage repair."""
     models: dict[str, int]
     """Passages by the model that read them."""
     prompts: dict[str, list[str]]
@@ -68,27 +68,27 @@ class Report:
 
 
 def report(name: str) -> Report:
-    """What the knowledge base of an index holds, finished or not.
+    """Report on the knowledge base of an index, complete or not.
 
     Raises:
-        StoreError: There is none, or it can't be used.
+        StoreError: It is missing, or can't be used.
     """
     index = open_index(name)
     return report_of(index, open_pairs(index), {})
 
 
 def left(index: Index, base: Pairs) -> int:
-    """Passages that are still to be read."""
+    """Number of passages not read yet."""
     return len(index) - len(base.done())
 
 
 def report_of(index: Index, base: Pairs, refused: Mapping[str, str]) -> Report:
-    """A knowledge base as it is.
+    """Report on a knowledge base.
 
     Args:
-        index: The index that it was read from.
+        index: The index it was read from.
         base: The knowledge base.
-        refused: Passages that this reading could not read, and why.
+        refused: Passages that this reading could not read, with the kind of error.
     """
     rows = base.readings()
     good = [row for row in rows if not row.cause]

@@ -1,1 +1,1 @@
-"""Perfect agents behind a real endpoint, to measure retrieval and control flow apart from the model."""
+"""Perfect agents behind a real endpoint, to measure retrieval and control flow independently of a model."""

@@ -1,4 +1,4 @@
-"""A question as perfect agents know it: facts, the sub-questions that ask for them, and what follows from them."""
+"""A question as known to perfect agents: facts, the sub-questions that ask for them, and their consequences."""
 
 from __future__ import annotations
 

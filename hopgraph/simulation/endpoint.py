@@ -67,7 +67,7 @@ class Endpoint:
         latency: Seconds per completion, fixed or by request.
         slots: Completions at a time; others wait. None: no limit.
         tells: Serve /metrics with the numbers of running and waiting requests, like vLLM.
-        most: Requests in flight beyond which others are refused (429, `Retry-After: 1`).
+        most: Maximum requests in flight; further ones are refused (429, `Retry-After: 1`).
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Endpoint:
 
     @contextmanager
     def running(self) -> Iterator[Endpoint]:
-        """Serve while the context lasts."""
+        """Serve within the block."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:

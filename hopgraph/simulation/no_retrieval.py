@@ -1,4 +1,4 @@
-"""The perfect agent that is shown no passages."""
+"""The perfect agent without passages."""
 
 from __future__ import annotations
 

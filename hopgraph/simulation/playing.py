@@ -27,7 +27,7 @@ def playing(
     latency: float = 0.0,
     slots: int | None = None,
 ) -> Iterator[Endpoint]:
-    """Serve perfect agents as the model in this process, whatever servers the environment names.
+    """Serve perfect agents as the model in this process, ignoring configured servers.
 
     Args:
         simulation: Error rate and seed.

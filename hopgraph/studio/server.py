@@ -103,7 +103,7 @@ def main() -> int:
             timeout_graceful_shutdown=CLOSING,
         )
     except Stopped as stop:
-        typer.echo(f"hopgraph: stopped; {stop.goes_on}" if stop.goes_on else "hopgraph: stopped", err=True)
+        typer.echo(f"hopgraph: stopped; {stop.how_to_resume}" if stop.how_to_resume else "hopgraph: stopped", err=True)
         return stop.exit_code
     return 0
 

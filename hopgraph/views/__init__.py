@@ -1,1 +1,1 @@
-"""Views of results: for the terminal."""
+"""Views of results: terminal, trace page, evaluation tables and report."""

@@ -1,4 +1,4 @@
-"""The charts of a report, drawn by matplotlib without a display."""
+"""Charts of the report, drawn by matplotlib without a display."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _COLOURS = (
 )
 _MARKS = "osD^vP*Xhd<>pH"
 POINTS = 500
-"""Points of a line; a cloud of more is drawn as a picture, which the page can show at once."""
+"""Maximum points of a line; scatter plots of more are rasterized to keep the page fast."""
 
 
 def quality_and_cost(variants: Sequence[VariantSummary]) -> Figure | None:
-    """F1 against tokens a question, with 95% intervals both ways. None without gold answers."""
+    """F1 against tokens per question, with 95% intervals of both. None without gold answers."""
     shown = [variant for variant in variants if "f1" in variant["metrics"]]
     if not shown:
         return None
-    figure, axes = _axes("tokens a question (prompt and completion)", "answer F1, %")
+    figure, axes = _axes("tokens per question (prompt and completion)", "answer F1, %")
     for number, variant in enumerate(shown):
         x, y = variant["costs"]["tokens"], variant["metrics"]["f1"]
         axes.errorbar(
@@ -66,13 +66,13 @@ def efficiency(variants: Sequence[VariantSummary]) -> Figure | None:
     shown = [v for v in variants if "retrieved_recall" in v["metrics"] and "em" in v["metrics"]]
     if not shown:
         return None
-    figure, axes = _axes("searches a question", "gold passages retrieved, %")
+    figure, axes = _axes("searches per question", "gold passages retrieved, %")
     for number, variant in enumerate(shown):
         em = 100 * variant["metrics"]["em"]["mean"]
         x, y = variant["costs"]["searches"]["mean"], 100 * variant["metrics"]["retrieved_recall"]["mean"]
         colour = _COLOURS[number % len(_COLOURS)]
         axes.scatter(x, y, s=20 + 7 * em, alpha=0.45, color=colour)
-        # A mark in the middle, so that one can tell bubbles of the same place apart, and a legend of one size.
+        # A marker at the centre distinguishes overlapping bubbles and gives the legend entries one size.
         mark = _MARKS[number % len(_MARKS)]
         axes.plot(x, y, mark, color=colour, markersize=5, label=f"{variant['variant']} (EM {em:.0f})")
     axes.set_xlim(left=0)
@@ -83,11 +83,11 @@ def efficiency(variants: Sequence[VariantSummary]) -> Figure | None:
 
 
 def cumulative_tokens(tokens: Mapping[str, Sequence[float]], read_before: Mapping[str, float]) -> Figure | None:
-    """Tokens spent after so many questions, those of reading the corpus beforehand included (CompactRAG, Fig. 3).
+    """Cumulative tokens by number of questions, including those of reading the corpus (CompactRAG, Fig. 3).
 
     Args:
-        tokens: Tokens of each question in their order, by variant.
-        read_before: Tokens spent before the first question, by variant; none where it is not there.
+        tokens: Tokens of each question in order, by variant.
+        read_before: Tokens spent before the first question, by variant; default 0.
     """
     if not any(len(row) > 1 for row in tokens.values()):
         return None
@@ -109,13 +109,13 @@ def cumulative_tokens(tokens: Mapping[str, Sequence[float]], read_before: Mappin
 
 
 def tokens_by_question(tokens: Mapping[str, Sequence[float]]) -> Figure | None:
-    """Tokens of each question (CompactRAG, Fig. 4): a point a question, a bar at the median."""
+    """Tokens of each question (CompactRAG, Fig. 4): a point per question, a bar at the median."""
     shown = {name: row for name, row in tokens.items() if row}
     if not any(len(row) > 1 for row in shown.values()):
         return None
-    figure, axes = _axes("", "tokens of a question")
+    figure, axes = _axes("", "tokens per question")
     for number, row in enumerate(shown.values()):
-        # The same spread each time, so that two reports of the same results are the same.
+        # Deterministic jitter: reports of the same results are identical.
         places = [number + 0.5 * (((index * 0.618034) % 1) - 0.5) for index in range(len(row))]
         axes.scatter(
             places,
@@ -134,7 +134,7 @@ def tokens_by_question(tokens: Mapping[str, Sequence[float]]) -> Figure | None:
 
 
 def sweep(setting: str, variants: Sequence[tuple[float, VariantSummary]]) -> Figure | None:
-    """Answer F1 and tokens against a number that is set differently, such as a threshold or the depth."""
+    """Answer F1 and tokens against a numeric setting, such as a threshold or the depth."""
     points = sorted((value, variant) for value, variant in variants if "f1" in variant["metrics"])
     if len(points) < 2:
         return None
@@ -148,19 +148,19 @@ def sweep(setting: str, variants: Sequence[tuple[float, VariantSummary]]) -> Fig
     axes.set_ylim(bottom=0)
     other = axes.twinx()
     other.plot(values, [v["costs"]["tokens"]["mean"] for _, v in points], marker="s", color=_COLOURS[1], linestyle="--")
-    other.set_ylabel("tokens a question", color=_COLOURS[1])
+    other.set_ylabel("tokens per question", color=_COLOURS[1])
     other.set_ylim(bottom=0)
     return figure
 
 
-def mark(figure: Figure, said: Sequence[str]) -> None:
-    """Say on the figure itself what has to be said of its figures."""
-    if said:
-        figure.suptitle("\n".join(said), fontsize=8, color="#b3462e", y=0.98)
+def mark(figure: Figure, notes: Sequence[str]) -> None:
+    """Put notes on the figure, such as that its results are simulated."""
+    if notes:
+        figure.suptitle("\n".join(notes), fontsize=8, color="#b3462e", y=0.98)
 
 
 def svg(figure: Figure) -> str:
-    """A figure as SVG, text as text."""
+    """A figure as SVG, with text as text elements."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
     text = out.getvalue()
@@ -192,7 +192,7 @@ def _axes(x: str, y: str) -> tuple[Figure, Any]:
 
 
 def _legend(axes: Any) -> None:
-    """Beside the axes: inside they would be on top of something sooner or later."""
+    # Outside the axes, where it covers no data.
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 

@@ -1,4 +1,4 @@
-"""Where text for people goes: as wide as the terminal, and never wrapped where something else reads it."""
+"""The console for text output: as wide as the terminal, unwrapped if piped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WIDE = 10_000
 
 
 def unwrapped() -> Console:
-    """A console on stdout whose lines are wrapped at a terminal's width only."""
+    """A console on stdout that wraps lines only at a terminal."""
     console = Console()
     if not console.is_terminal:
         console.width = _WIDE

@@ -1,4 +1,4 @@
-"""Templates of HTML pages: one style, and nothing but plain text goes into them unless it is marked otherwise."""
+"""Templates of HTML pages, with one shared style; all values are escaped unless marked as safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["template"]
 
 
 def template(name: str) -> Template:
-    """A template of this folder, with `style` for the style that all pages share."""
+    """A template of this folder; `style` is the shared style sheet."""
     return _environment().get_template(name)
 
 

@@ -1,4 +1,4 @@
-"""The questions of a report: a row of scores each, and their trajectories, on the page or in files beside it."""
+"""The questions of a report: a row of scores each, and their trajectories, in the page or in separate files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import as_known, counts_as, gold_of
 from hopgraph.evaluation.metrics import normalise_title
 from hopgraph.evaluation.runs import Runs
+from hopgraph.views.texts import cut, plain_lines, title_of
 from nodes.kit.passages import find
 from nodes.kit.rendering import plain
 from stores.passages import Passage
@@ -20,15 +21,15 @@ from stores.passages import Passage
 __all__ = ["CHUNK", "INLINE", "overview", "write_trajectories"]
 
 INLINE = 500
-"""Questions whose trajectories stand in the page itself; with more, all are in files beside it, read when opened."""
+"""Maximum number of questions whose trajectories are in the page; with more, all are in files loaded on demand."""
 CHUNK = 100
-"""Questions in one of those files."""
+"""Questions per file."""
 LONGEST = 400
-"""Characters of a step's text on the page; `hopgraph trace` shows it whole."""
+"""Maximum length of a step's text in characters; `hopgraph trace` shows it in full."""
 
 
 def overview(runs: Runs) -> list[dict[str, Any]]:
-    """A row a question: what it is, and by variant EM, F1, recall and status."""
+    """A row for each question: its gold annotations, and by variant EM, F1, recall and status."""
     rows: dict[str, dict[str, Any]] = {
         key: {
             "id": key,
@@ -49,9 +50,9 @@ def overview(runs: Runs) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def write_trajectories(runs: Runs, beside: Path) -> dict[str, dict[int, Any]] | None:
-    """Trajectories by question and variant, for the page; None when they were written to files beside it."""
-    for old in beside.glob("questions-*.js"):
+def write_trajectories(runs: Runs, folder: Path) -> dict[str, dict[int, Any]] | None:
+    """Trajectories by question and variant, for the page; None if they were written to files in `folder`."""
+    for old in folder.glob("questions-*.js"):
         old.unlink()
     place = {name: number for number, name in enumerate(runs.methods)}
     order = {key: number for number, key in enumerate(runs.questions)}
@@ -62,7 +63,7 @@ def write_trajectories(runs: Runs, beside: Path) -> dict[str, dict[int, Any]] | 
         return dict(inline)
     with ExitStack() as stack:
         files = [
-            stack.enter_context((beside / f"questions-{chunk}.js").open("w", encoding="utf-8"))
+            stack.enter_context((folder / f"questions-{chunk}.js").open("w", encoding="utf-8"))
             for chunk in range(-(-len(order) // CHUNK))
         ]
         for name, key, row in _trajectories(runs):
@@ -72,7 +73,7 @@ def write_trajectories(runs: Runs, beside: Path) -> dict[str, dict[int, Any]] | 
 
 
 def _trajectories(runs: Runs) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Variant, question id, and what the page shows of the result, one after the other."""
+    """Variant, question id and compact result, one at a time."""
     for run in runs.runs:
         known: dict[str, Passage | None] = {}
         for line in run.folder.results:
@@ -92,7 +93,7 @@ def _look_up(known: dict[str, Passage | None], index: str | None, line: Mapping[
 
 
 def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Passage | None]) -> dict[str, Any]:
-    """A result as the page shows it: texts are cut, passages are numbers in its own list of titles."""
+    """A result for the page: texts are cut, passages are indices into its list of titles."""
     keys = list(dict.fromkeys([*line["evidence"], *(key for step in line["trajectory"] for key in step["evidence"])]))
     number = {key: at for at, key in enumerate(keys)}
     gold = gold_of(question)
@@ -103,7 +104,7 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
         "notes": [_cut(note) for note in line.get("notes", [])],
         "thread": line["thread"],
         "cost": [line["cost"][name] for name in ("calls", "searches", "prompt_tokens", "completion_tokens", "seconds")],
-        "titles": [_title(key, known) for key in keys],
+        "titles": [title_of(key, known) for key in keys],
         "gold": [at for key, at in number.items() if counts_as(key, question, known) in gold],
         "missing": _missing(line, question, known) if line["retrieved"] or line["cost"]["searches"] else [],
         "evidence": [number[key] for key in line["evidence"]],
@@ -124,25 +125,17 @@ def _compact(line: Mapping[str, Any], question: Question, known: Mapping[str, Pa
 
 
 def _missing(line: Mapping[str, Any], question: Question, known: Mapping[str, Passage | None]) -> list[str]:
-    """Titles of the gold passages that no search of a run found, which are those that its recall lacks."""
+    """Titles of the gold passages that no search of a run returned."""
     found = {counts_as(key, question, known) for key in line["retrieved"]}
     if not question.gold_ids:
-        titles = dict.fromkeys(question.gold_titles)
-        return [plain(title) for title in titles if normalise_title(title) not in found]
-    called: dict[str, str] = {}
+        unique = dict.fromkeys(question.gold_titles)
+        return [plain(title) for title in unique if normalise_title(title) not in found]
+    titles: dict[str, str] = {}
     if len(question.gold_ids) == len(question.gold_titles):
-        called = dict(zip(question.gold_ids, question.gold_titles, strict=True))
+        titles = dict(zip(question.gold_ids, question.gold_titles, strict=True))
     missing = [key for key in dict.fromkeys(question.gold_ids) if key not in found]
-    return [plain(called.get(key, "")) or _title(key, known) for key in missing]
+    return [plain(titles.get(key, "")) or title_of(key, known) for key in missing]
 
 
-def _title(key: str, known: Mapping[str, Passage | None]) -> str:
-    passage = known.get(key)
-    return (plain(passage.title) if passage else "") or key
-
-
-def _cut(text: object) -> str:
-    if text == "":
-        return ""
-    whole = "\n".join(line for row in str(text).splitlines() if (line := plain(row)))
-    return whole if len(whole) <= LONGEST else whole[: LONGEST - 1] + "…"
+def _cut(text: str) -> str:
+    return cut("\n".join(plain_lines(text)), LONGEST)

@@ -1,4 +1,4 @@
-"""The page of a report. Everything that comes out of a run is escaped, or shown by the page's script as text."""
+"""The HTML report of evaluation runs. All text of a run is escaped, or shown by the page's script as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from inference.errors import InputError, StoreError
 __all__ = ["Chart", "write_report"]
 
 SWEPT = 3
-"""Values of a setting that make a chart of it."""
+"""Minimum number of values of a setting for a chart of it."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,23 @@ class Chart:
 
 
 def write_report(runs: Runs, out: Path) -> Path:
-    """Write the page, its charts as PNGs, and where there are many questions the files of their trajectories.
+    """Write the page, its charts as PNGs, and for many questions the files of their trajectories.
 
     Args:
-        runs: What to report.
-        out: The page; `<name>_files/` beside it holds the rest.
+        runs: The results.
+        out: The page; the other files are in `<name>_files/` in the same folder.
 
     Raises:
-        InputError: There are no results yet, or the place can't be written.
+        InputError: There are no results yet, or a file can't be written.
     """
     if not runs.records:
-        raise InputError("there are no results yet", hint="`hopgraph eval --resume DIR` goes on with a run")
+        raise InputError("no results yet", hint="resume the run with `hopgraph eval --resume DIR`")
     summary = summarise(runs.records, runs.questions, list(runs.methods))
-    beside = out.with_name(f"{out.stem}_files")
+    files = out.with_name(f"{out.stem}_files")
     try:
-        shown = _charts(runs, summary, beside)
-        trajectories = questions.write_trajectories(runs, beside)
-        out.write_text(_page(runs, summary, shown, trajectories, beside.name), encoding="utf-8")
+        shown = _charts(runs, summary, files)
+        trajectories = questions.write_trajectories(runs, files)
+        out.write_text(_page(runs, summary, shown, trajectories, files.name), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror}") from None
     return out
@@ -61,7 +61,7 @@ def write_report(runs: Runs, out: Path) -> Path:
 def _page(
     runs: Runs, summary: Summary, shown: Sequence[Chart], trajectories: Mapping[str, Any] | None, files: str
 ) -> str:
-    """The page; trajectories are None when they are in `files`, the folder beside it."""
+    """The page; trajectories are None if they are in the folder `files`."""
     from markupsafe import Markup
 
     variants = summary["variants"]
@@ -90,13 +90,13 @@ def _columns(variants: Sequence[VariantSummary], table: Table) -> list[Metric[An
 
 
 def _script_json(value: Any) -> str:
-    """JSON that can stand in a script element, whatever texts are in it."""
+    """JSON that is safe in a script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _marks(summary: Summary, name: str) -> dict[str, str]:
-    """By measure: ▲ or ▼ where a variant is significantly above or below the first."""
+    """▲ or ▼ by metric if a variant is significantly above or below the first."""
     pair = next((pair for pair in summary["comparisons"] if pair["second"] == name), None)
     if pair is None:
         return {}
@@ -135,14 +135,14 @@ def _cell(value: Estimate | float | None, metric: Metric[Any], mark: str) -> dic
 
 
 def _groups(variants: Sequence[VariantSummary], kind: Literal["types", "hops"]) -> list[tuple[str, list[Group | None]]]:
-    """Question types or hop counts with each variant's figures; none where there is only one."""
+    """Question types or hop counts with each variant's figures; none for a single type or hop count."""
     names = sorted({name for variant in variants for name in variant[kind]})
     rows = [(name, [variant[kind].get(name) for variant in variants]) for name in names]
     return rows if len(rows) > 1 else []
 
 
-def _charts(runs: Runs, summary: Summary, beside: Path) -> list[Chart]:
-    """The charts that the results give rise to; each is written as a PNG, too."""
+def _charts(runs: Runs, summary: Summary, folder: Path) -> list[Chart]:
+    """The charts for which there are results; each is also written as a PNG."""
     by_name = {variant["variant"]: variant for variant in summary["variants"]}
     variants = list(by_name.values())
     place = {key: number for number, key in enumerate(runs.questions)}
@@ -152,7 +152,7 @@ def _charts(runs: Runs, summary: Summary, beside: Path) -> list[Chart]:
     made = [
         (
             "quality-cost",
-            "Answer F1 against tokens a question; bars are 95% intervals.",
+            "Answer F1 against tokens per question; bars are 95% intervals.",
             charts.quality_and_cost(variants),
         ),
         (
@@ -162,41 +162,41 @@ def _charts(runs: Runs, summary: Summary, beside: Path) -> list[Chart]:
         ),
         (
             "cumulative-tokens",
-            "Tokens after so many questions, with what reading the corpus beforehand cost.",
+            "Cumulative tokens by number of questions, including those of reading the corpus beforehand.",
             charts.cumulative_tokens(tokens, _read_before(runs)),
         ),
-        ("tokens", "Tokens of each question; the bar is the median.", charts.tokens_by_question(tokens)),
+        ("tokens", "Tokens of each question; bars are medians.", charts.tokens_by_question(tokens)),
     ]
     for setting, rows in _sweeps(runs).items():
         points = [(value, by_name[name]) for value, name in rows if name in by_name]
-        caption = f"Answer F1 (left) and tokens a question (right, dashed) by {setting.replace('_', ' ')}."
+        caption = f"Answer F1 (left) and tokens per question (right, dashed) by {setting.replace('_', ' ')}."
         made.append((f"sweep-{setting}", caption, charts.sweep(setting, points)))
-    beside.mkdir(parents=True, exist_ok=True)  # not before the figures are there: matplotlib may be missing
+    folder.mkdir(parents=True, exist_ok=True)  # only after drawing: matplotlib may be missing
     shown = []
     for name, caption, figure in made:
         if figure is not None:
             charts.mark(figure, runs.simulations)
-            (beside / f"{name}.png").write_bytes(charts.png(figure))
+            (folder / f"{name}.png").write_bytes(charts.png(figure))
             shown.append(Chart(name, caption, charts.svg(figure)))
     return shown
 
 
 def _read_before(runs: Runs) -> dict[str, float]:
-    """Tokens that reading the corpus cost, of variants that answer from a knowledge base."""
+    """Tokens of reading the corpus, for variants that answer from a knowledge base."""
     from hopgraph.knowledge.report import report
 
     spent: dict[str, float] = {}
     for name, method in runs.methods.items():
         index = runs.settings[name].get("index")
         if index and context_class(method).knowledge_base:
-            with suppress(StoreError):  # it is not on this machine
+            with suppress(StoreError):  # the index is not on this machine
                 base = report(str(index))
                 spent[name] = float(sum(part.prompt + part.completion for part in (base.tokens, base.coverage_tokens)))
     return spent
 
 
 def _sweeps(runs: Runs) -> dict[str, list[tuple[float, str]]]:
-    """Numbers that differ between variants of one method which otherwise have the same settings: value and variant."""
+    """Value and variant for each numeric setting that varies among otherwise equal variants of a method."""
     groups: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for name, values in runs.settings.items():
         for setting, value in values.items():

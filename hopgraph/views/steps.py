@@ -25,10 +25,10 @@ class Nested:
 
 
 def nested(steps: Sequence[Step]) -> list[Nested]:
-    """The top steps with their descendants, in the order of the trajectory.
+    """The top-level steps with their descendants, in trajectory order.
 
-    Parallel branches may end in any order: siblings whose ids differ in the last number only (`root/1`, `root/2`) are
-    sorted by it, within the positions that they have among their siblings.
+    Parallel branches finish in any order: siblings whose ids differ in the last number only (`root/1`, `root/2`) are
+    sorted by it, within the positions they occupy among their siblings.
     """
     rows = {step["id"]: Nested(step) for step in steps}
     top: list[Nested] = []
@@ -60,12 +60,12 @@ def gave_no_answer(step: Step) -> bool:
 
 
 def is_positive(verdict: str) -> bool:
-    """Whether a verdict is good, perhaps by a person (`accepted by ...`) or with a remark (`relevant, ...`)."""
+    """Whether a verdict is positive, also by a person (`accepted by ...`) or with a remark (`relevant, ...`)."""
     return verdict.partition(" by ")[0].partition(",")[0] in _POSITIVE
 
 
 def evidence_ids(result: Result) -> set[str]:
-    """Ids of all passages that a result names as evidence."""
+    """Ids of all evidence passages of a result and its steps."""
     return {key for step in result["trajectory"] for key in step["evidence"]} | set(result["evidence"])
 
 

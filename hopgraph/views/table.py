@@ -1,4 +1,4 @@
-"""The summary of an evaluation for people: a table of methods, their comparison, and where they went wrong."""
+"""The summary of an evaluation as text: tables of methods, their comparison, and error tables."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SHARES = {
 }
 """Columns and rows of a group's shares, which a table of groups leaves out where no group has one."""
 MAX_GROUPED = 3
-"""Variants whose error tables are shown; those of more would be a long text, and `--json` has them."""
+"""Maximum number of variants for which error tables are shown; `--json` has all."""
 
 
 def columns(variants: Sequence[VariantSummary], table: Table) -> list[Metric[Any]]:
-    """The metrics that a table has a column for, in its order; optional ones only where there is something to show."""
+    """The metrics of a table, in column order; optional ones only if a variant has a value."""
     listed = sorted(
         (metric for metric in ALL_METRICS.values() if table in metric.places), key=lambda metric: metric.places[table]
     )
@@ -51,7 +51,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if not variants:
         console.print("no results yet")
         return
-    tables = [_answers(variants), _measured("cost of a question", variants, "cost", narrow=console.width < 110)]
+    tables = [_answers(variants), _measured("cost per question", variants, "cost", narrow=console.width < 110)]
     if any("retrieved_recall" in variant["metrics"] for variant in variants):
         tables.append(_measured("gold passages", variants, "passages", narrow=True))
     tables += [_comparison(pair) for pair in summary["comparisons"]]
@@ -113,7 +113,7 @@ def _comparison(pair: Pair) -> Printed:
 
 
 def _paper(found: PaperTable) -> Printed:
-    """A paper's table, each of its figures beside that of the run."""
+    """A paper's table, with the run's figures next to its own."""
     if "groups_of" in found:
         return _paper_groups(found)
     metrics = [ALL_METRICS[name] for name in next(iter(found["rows"].values()))]
@@ -157,26 +157,28 @@ def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Printed:
 
 
 def _notes(variants: Sequence[VariantSummary]) -> list[str]:
-    """What a person should know before believing the table."""
+    """Caveats of the tables."""
     lines = []
     for variant in variants:
         name = variant["variant"]
         if name.endswith(ORACLE):
-            lines.append(f"{name}: was shown gold; it is a bound, and no method")
+            lines.append(f"{name}: was given gold; it is an upper bound, not a method")
         if variant["failures"]:
             causes = ", ".join(f"{count} {kind}" for kind, count in sorted(variant["failures"].items()))
             lines.append(f"{name}: failed questions count as wrong; causes: {causes}")
         if variant["unjudged"]:
             left = counted(variant["unjudged"], "answer")
-            lines.append(f"{name}: {left} still to be judged; `--resume DIR --judge` goes on")
+            lines.append(f"{name}: {left} not judged yet; resume with `--resume DIR --judge`")
         if variant["truncated"]:
             lines.append(f"{name}: in {variant['truncated']} questions passages were left out to fit a prompt")
         if variant["fallbacks"]:
-            lines.append(f"{name}: in {variant['fallbacks']} questions a model output could not be used as it was")
+            lines.append(
+                f"{name}: in {variant['fallbacks']} questions unusable model output was replaced by a fallback"
+            )
         if variant["unsupported"]:
-            lines.append(f"{name}: {counted(variant['unsupported'], 'answer')} without a passage that supports it")
+            lines.append(f"{name}: {counted(variant['unsupported'], 'answer')} without evidence")
         if cached := variant["costs"]["cached_calls"]["mean"]:
-            lines.append(f"{name}: {cached:.1f} further calls a question came from the cache and cost nothing")
+            lines.append(f"{name}: {cached:.1f} more calls per question came from the cache, at no cost")
     return lines
 
 
@@ -188,7 +190,7 @@ def _cell(variant: VariantSummary, metric: Metric[Any], *, narrow: bool = False)
 
 
 def _estimate(value: Estimate, scale: float, *, narrow: bool) -> str:
-    """A mean, and unless it is narrow its interval: `33.3 22-45`."""
+    """A mean, with its interval unless `narrow`: `33.3 22-45`."""
     mean, low, high = value["mean"] * scale, value["low"] * scale, value["high"] * scale
     shown = f"{mean:,.{0 if mean >= 1000 else 1}f}"
     digits = 1 if scale == 1 and mean < 100 else 0

@@ -14,6 +14,7 @@ from rich.tree import Tree
 
 from hopgraph.views.console import unwrapped
 from hopgraph.views.steps import Nested, evidence_ids, gave_no_answer, is_positive, nested, no_answer
+from hopgraph.views.texts import cut, plain_lines, title_of
 from nodes.kit.passages import find
 from nodes.kit.rendering import counted, plain
 
@@ -79,11 +80,7 @@ def event_line(event: Event) -> str:
 
 
 def _line(at: str, node: str, words: str, score: float | None = None) -> str:
-    return _cut(plain(f"{at} {node}" + (f" {score:.3f}" if score is not None else "") + f"  {words}"), MAX_LINE)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
+    return cut(plain(f"{at} {node}" + (f" {score:.3f}" if score is not None else "") + f"  {words}"), MAX_LINE)
 
 
 def _add_steps(tree: Tree, rows: Sequence[Nested], passages: Mapping[str, Passage], above: frozenset[str]) -> None:
@@ -107,7 +104,7 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeat
         line.append(f"  ✂ {plain(step['verdict'])}", style="red")
     elif step["verdict"] and step["verdict"] not in _OBVIOUS:
         line.append(f"  {plain(step['verdict'])}", style="green" if is_positive(step["verdict"]) else "yellow")
-    rows = [text for row in step["answer"].splitlines() if (text := plain(row))]
+    rows = plain_lines(step["answer"])
     if len(rows) == 1 and repeats:
         line.append(f"  {rows.pop()}")
     branch = tree.add(line)
@@ -129,7 +126,7 @@ def _add_step(tree: Tree, step: Step, passages: Mapping[str, Passage], *, repeat
 
 
 def _titles(ids: Sequence[str], passages: Mapping[str, Passage]) -> str:
-    names = [plain(passages[key].title) or key if key in passages else key for key in ids[:MAX_TITLES]]
+    names = [title_of(key, passages) for key in ids[:MAX_TITLES]]
     more = f"; and {len(ids) - MAX_TITLES} more" if len(ids) > MAX_TITLES else ""
     return "; ".join(names) + more
 
@@ -153,11 +150,10 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
     rows: list[RenderableType] = [Text.assemble(("evidence: ", "bold"), _kind_of_evidence(result, chosen))]
     for number, key in enumerate(result["evidence"][:MAX_EVIDENCE], start=1):
         passage = passages.get(key)
-        title = (plain(passage.title) if passage else "") or key
-        rows.append(Text.assemble(f"{number}. ", (title, "bold"), (f"  {key}", "dim")))
+        rows.append(Text.assemble(f"{number}. ", (title_of(key, passages), "bold"), (f"  {key}", "dim")))
         if passage is not None:
             text = " ".join(passage.sentences[i] for i in chosen.get(key, []) if i < len(passage.sentences))
-            shown = Text(_cut(plain(text or passage.text), MAX_EVIDENCE_TEXT), style="dim")
+            shown = Text(cut(plain(text or passage.text), MAX_EVIDENCE_TEXT), style="dim")
             rows.append(Padding(shown, (0, 0, 0, 3), expand=False))
     if (more := len(result["evidence"]) - MAX_EVIDENCE) > 0:
         rows.append(Text(f"and {more} more", style="dim"))
@@ -167,15 +163,15 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
 def _kind_of_evidence(result: Result, chosen: Mapping[str, Sequence[int]]) -> str:
     passages = counted(len(result["evidence"]), "passage")
     if chosen:
-        return f"{counted(sum(map(len, chosen.values())), 'sentence')} that the method chose, of {passages}"
-    return f"{passages} that the method kept for the answer"
+        return f"{counted(sum(map(len, chosen.values())), 'sentence')} selected by the method, of {passages}"
+    return f"{passages} kept by the method"
 
 
 def _answer(result: Result) -> Text:
     status = result["status"]
     if result.get("waiting"):
-        goes_on = f"`hopgraph resume {result['thread']} --decision WORD` goes on"
-        return Text.assemble(("answer: ", "bold"), ("it waits for a person to decide", "bold yellow"), f"; {goes_on}")
+        command = f"resume with `hopgraph resume {result['thread']} --decision WORD`"
+        return Text.assemble(("answer: ", "bold"), ("waiting for a person's decision", "bold yellow"), f"; {command}")
     shown = plain(result["answer"]) if status == "answered" else no_answer(result)
     return Text.assemble(("answer: ", "bold"), (shown, f"bold {_MARKS[status]}"))
 
@@ -183,7 +179,7 @@ def _answer(result: Result) -> Text:
 def _cost(result: Result) -> str:
     cost = result["cost"]
     extra = f" ({counted(cost['repairs'], 'repair')})" if cost["repairs"] else ""
-    cached = f", {cost['cached_calls']} taken from the cache" if cost["cached_calls"] else ""
+    cached = f", {cost['cached_calls']} from the cache" if cost["cached_calls"] else ""
     return (
         f"cost: {counted(cost['calls'], 'model call')}{extra}{cached}, "
         f"{cost['prompt_tokens']:,} + {cost['completion_tokens']:,} tokens, {counted(cost['searches'], 'search')}, "

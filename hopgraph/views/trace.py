@@ -12,6 +12,7 @@ from hopgraph.drawing import svg
 from hopgraph.methods import METHODS
 from hopgraph.views.pages import template
 from hopgraph.views.steps import Nested, evidence_ids, gave_no_answer, is_positive, nested, no_answer
+from hopgraph.views.texts import plain_lines, title_of
 from inference.errors import InputError
 from nodes.kit.rendering import plain
 
@@ -24,12 +25,12 @@ __all__ = ["mentioned", "render_trace"]
 
 
 def mentioned(record: RunRecord) -> set[str]:
-    """Ids of all passages that a run names as evidence."""
+    """Ids of all passages that a run has as evidence."""
     return evidence_ids(record.result)
 
 
 def render_trace(record: RunRecord, passages: Mapping[str, Passage]) -> str:
-    """The page. All text of the run is escaped.
+    """The page, with all text of the run escaped.
 
     Args:
         record: The run.
@@ -105,12 +106,12 @@ def _rows(
             "question": plain(step["question"]),
             "verdict": plain(step["verdict"]),
             "fallback": plain(step["fallback"]),
-            "answer": [text for line in step["answer"].splitlines() if (text := plain(line))],
+            "answer": plain_lines(step["answer"]),
             "unanswered": gave_no_answer(step),
             "mood": _mood(step),
             "percent": None if step["score"] is None else round(100 * min(max(step["score"], 0.0), 1.0), 1),
             "tick": None if limit is None else round(100 * limit, 1),
-            "found": [(numbers[key], _title(key, passages)) for key in step["evidence"]],
+            "found": [(numbers[key], title_of(key, passages)) for key in step["evidence"]],
             "chosen": [(_place(*ref, passages), _sentence(*ref, passages)) for ref in step["sentences"]],
             "exchanges": [_call(exchange) for exchange in by_step.get(step["id"], [])],
             "below": _rows(nest.below, by_step, numbers, passages, threshold),
@@ -166,7 +167,7 @@ def _cited(record: RunRecord, passages: Mapping[str, Passage]) -> dict[SentenceR
     which does not prove that the answer comes from them.
     """
     if record.sentences:
-        return dict.fromkeys(record.sentences, "chosen by the method")
+        return dict.fromkeys(record.sentences, "selected by the method")
     answer = _words(record.result["answer"])
     if answer.strip() in ("", "yes", "no"):
         return {}
@@ -199,18 +200,14 @@ def _passage(
     return {
         "number": number,
         "id": key,
-        "title": _title(key, passages),
+        "title": title_of(key, passages),
         "final": key in record.result["evidence"],
         "sentences": [(plain(text), cited.get((key, index), "")) for index, text in enumerate(sentences)],
     }
 
 
-def _title(key: str, passages: Mapping[str, Passage]) -> str:
-    return (plain(passages[key].title) if key in passages else "") or key
-
-
 def _place(key: str, index: int, passages: Mapping[str, Passage]) -> str:
-    return f"{_title(key, passages)} [{index}]"
+    return f"{title_of(key, passages)} [{index}]"
 
 
 def _sentence(key: str, index: int, passages: Mapping[str, Passage]) -> str:

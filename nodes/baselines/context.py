@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from nodes.kit.context import Context, prompt_field
 
+if TYPE_CHECKING:
+    from inference.heads.revelator import Route
+
 __all__ = [
+    "COMPLEXITY",
     "AdaptiveContext",
     "Complexity",
     "IrcotContext",
@@ -21,6 +26,14 @@ __all__ = [
 
 Complexity = Literal["no_retrieval", "single_step", "multi_step"]
 """Adaptive-RAG's classes A, B and C: the model alone, one search, a search after every step of reasoning."""
+
+COMPLEXITY: Mapping[Route, Complexity] = {
+    "straightforward": "no_retrieval",
+    "single_step": "single_step",
+    "compound": "multi_step",
+    "complex": "multi_step",
+}
+"""Adaptive-RAG's class for each of the encoder's routes: several searches mean class C."""
 
 
 class NoRetrievalContext(Context):
@@ -128,6 +141,10 @@ class AdaptiveContext(Context):
     def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
         """The oracle classifier is shown the class."""
         return "complexity" if self.router == "oracle" else ""
+
+    def gold_route(self, route: Route) -> Complexity:
+        """The class of a gold route."""
+        return COMPLEXITY[route]
 
     def by_encoder(self, skill: Literal["router"]) -> bool:
         """Whether the encoder has this skill."""

@@ -26,8 +26,8 @@ __all__ = ["answer_extractor"]
 async def answer_extractor(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
     """Extract answers for the sub-questions of the current wave, on a small local model.
 
-    It reads the rewritten sub-question together with its pairs. Without pairs there is no answer; without extractor
-    (the ablation) there is none for anybody.
+    Reads the rewritten sub-question together with its pairs. Without pairs there is no answer; the ablation without
+    extractor has no answers at all.
     """
     context = runtime.context
     done = {"wave": state["wave"] + 1}
@@ -72,13 +72,13 @@ def _extract(wave: Sequence[SubQuestion], pairs: dict[str, Pair]) -> dict[int, S
 
 
 def _extractions(items: list[tuple[str, str]]) -> list[Extraction]:
-    """By our extractor, or by the checkpoint that the settings name."""
+    """Answers by the built-in extractor, or by the checkpoint of the settings."""
     folder = get_settings().extractor
     return open_span(folder).extract(items) if folder else extract_answers(items)
 
 
 def _block(pair: Pair) -> str:
-    """A pair as the extractor was trained to read it."""
+    """A pair in the format of the extractor's training data."""
     return f"{plain(pair.question)}\n{plain(pair.answer)}"
 
 

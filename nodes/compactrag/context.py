@@ -13,7 +13,7 @@ __all__ = ["CompactContext", "ReaderContext"]
 
 
 class CompactContext(Context):
-    """CompactRAG: decompose, resolve on small local models, synthesise."""
+    """CompactRAG: decompose, resolve with small local models, synthesise."""
 
     method = "compactrag"
     knowledge_base = True
@@ -36,7 +36,7 @@ class CompactContext(Context):
     )
 
     def check(self) -> None:
-        """Checkpoints that take the places of ours have to be there."""
+        """Check that configured checkpoints of extractor and rewriter exist."""
         from inference.heads.exported import check_checkpoint
 
         settings = get_settings()

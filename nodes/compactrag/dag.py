@@ -1,4 +1,4 @@
-"""CompactRAG's dependency graph of sub-questions: made acyclic, put in waves, references filled in (Sec. 3.2.1)."""
+"""CompactRAG's dependency graph of sub-questions: cycles removed, waves assigned, references resolved (Sec. 3.2.1)."""
 
 from __future__ import annotations
 

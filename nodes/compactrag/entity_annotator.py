@@ -1,4 +1,4 @@
-"""Entity annotator: the named entities of the passage that is read (CompactRAG, Sec. 3.1)."""
+"""Entity annotator: named entities of the passage to read (CompactRAG, Sec. 3.1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _thread = ThreadPoolExecutor(1, "entities")
 
 
 async def entity_annotator(state: ReaderState) -> dict[str, Any]:
-    """Find the entities which the pairs have to name, by spaCy."""
+    """Find the entities that the pairs should mention, with spaCy."""
     passage = (await fetch(state, [state["source"]["id"]]))[0]
     found = await asyncio.get_running_loop().run_in_executor(_thread, find_entities, plain(passage.text))
     entities = [Entity(text=entity.text, label=entity.label) for entity in found]

@@ -1,4 +1,4 @@
-"""Pair collector: what the synthesis is written from, and the passages it goes back to (CompactRAG, Sec. 3.2.4)."""
+"""Pair collector: input of the synthesis, and the passages of its pairs as evidence (CompactRAG, Sec. 3.2.4)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def pair_blocks(state: CompactState, context: Any) -> list[str]:
 
 
 def resolved(state: CompactState) -> dict[str, str]:
-    """The sub-questions as they were looked up, with their answers."""
+    """The sub-questions as searched, with their answers."""
     lines = []
     for item in state["plan"]:
         answer = f" -> {quoted(item['answer'])}" if item["answer"] else ""

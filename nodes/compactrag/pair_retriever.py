@@ -22,7 +22,7 @@ __all__ = ["pair_retriever"]
 
 
 async def pair_retriever(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
-    """Search the knowledge base for all sub-questions of the current wave at once.
+    """Search the knowledge base for all sub-questions of the current wave concurrently.
 
     With passages given in the input, only pairs that were read from those are searched.
     """

@@ -29,9 +29,9 @@ _Fact = Annotated[str, Field(max_length=300)]
 
 @lru_cache(maxsize=16)
 def _output(max_pairs: int, facts: bool) -> type[BaseModel]:
-    """What a reader replies with. A server that enforces the schema can't run on for ever.
+    """Output of the reader. The bounds limit generation on servers that enforce the schema.
 
-    From one that does not, what is malformed or too much is left out: one bad pair does not cost the whole passage.
+    From other servers, malformed and surplus pairs are left out: one bad pair does not fail the passage.
     """
 
     def usable(kind: TypeAdapter[Any]) -> BeforeValidator:
@@ -54,7 +54,7 @@ def _fits(kind: TypeAdapter[Any], row: Any) -> bool:
 
 
 async def pair_writer(state: ReaderState, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
-    """Write pairs, with the atomic facts before them where the context wants them.
+    """Write pairs, preceded by atomic facts if the context enables them.
 
     A reply that can't be used fails the passage.
     """
@@ -85,7 +85,7 @@ async def pair_writer(state: ReaderState, runtime: Runtime[ReaderContext]) -> di
 
 
 async def coverage_repairer(state: ReaderState, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
-    """Write pairs about the entities that none mentions. A reply that can't be used adds none."""
+    """Write pairs about entities that no pair mentions. An unusable reply adds none."""
     [passage] = await fetch(state, [state["source"]["id"]])
     asked = await ask_model(
         runtime,

@@ -1,4 +1,4 @@
-"""Question-answer pairs as nodes see them: ids in the state, text from the knowledge base when it is needed."""
+"""Question-answer pairs in nodes: ids in the state, text from the knowledge base on demand."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def open_run_pairs(state: CompactState) -> Pairs:
     """The knowledge base that the run started on; it may have grown since.
 
     Raises:
-        StoreError: It is gone, was started anew, or belongs to another state of the index.
+        StoreError: It is gone, was rebuilt, or belongs to another state of the index.
     """
     base = open_pairs(open_run_index(state))
     if base.id != state["knowledge"]["id"]:
         raise StoreError(
-            "the knowledge base was read anew since this run started: going on would mix pairs of two bases",
+            "the knowledge base was rebuilt since this run started: resuming would mix pairs of two bases",
             hint="ask the question again",
         )
     return base
 
 
 def pair_reference(pair: Pair, score: float) -> PairRef:
-    """A pair as the state names it."""
+    """A pair for the state."""
     preview = shortened(f"{pair.question} {pair.answer}")
     return PairRef(id=pair.id, passage=pair.passage, preview=preview, score=round(score, 4))
 

@@ -21,7 +21,7 @@ async def passage_intake(state: Any, runtime: Runtime[ReaderContext]) -> dict[st
     """Check the passage, the index and the prompts, and reset results of an earlier run of the thread.
 
     Raises:
-        InputError: There is no passage, it is malformed, or a prompt is.
+        InputError: The passage is missing or malformed, or a prompt is malformed.
         StoreError: The index is missing or does not have the passage.
     """
     context, passage = context_of(runtime), state.get("passage")

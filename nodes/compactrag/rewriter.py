@@ -1,4 +1,4 @@
-"""Rewriter: put the answers that a sub-question needs into its text, by a small local model (CompactRAG, 3.2.3)."""
+"""Rewriter: insert answers into the sub-questions that need them, with a small local model (CompactRAG, Sec. 3.2.3)."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ __all__ = [
 
 
 class PairRef(Hit):
-    """A question-answer pair of the knowledge base as the state names it; its id is `<passage id>#<number>`."""
+    """A question-answer pair of the knowledge base in the state; its id is `<passage id>#<number>`."""
 
     passage: str
-    """Id of the passage that it was read from."""
+    """Id of its passage."""
 
 
 class SubQuestion(TypedDict):
@@ -35,21 +35,21 @@ class SubQuestion(TypedDict):
     number: int
     """From 1; `#1` in a later one's text refers to its answer."""
     question: str
-    """As the decomposition has it."""
+    """As written by the decomposer."""
     depends_on: list[int]
-    """Whose answers it needs."""
+    """Numbers of the sub-questions whose answers it needs."""
     rewritten: str
-    """With those answers put in: what is searched for, and what the extractor reads."""
+    """With those answers inserted: the query, and the extractor's input."""
     pairs: list[PairRef]
     """Retrieved, best first."""
     answer: str
-    """The extracted span; "" when there is none."""
+    """The extracted span; "" if there is none."""
     answer_from: str
-    """Id of the pair that it was extracted from."""
+    """Id of the pair it was extracted from."""
     probability: float | None
-    """The extractor's, of the span."""
+    """The extractor's probability of the span."""
     wave: int
-    """Sub-questions of one wave depend on none of each other and are worked on together; 0 while it waits."""
+    """Sub-questions of one wave are independent of each other and processed together; 0 while it waits."""
 
 
 class CompactState(State, total=False):
@@ -58,18 +58,18 @@ class CompactState(State, total=False):
     knowledge: PairsRef
     plan: list[SubQuestion]
     wave: int
-    """Waves begun."""
+    """Number of waves started."""
 
 
 class ReaderInput(TypedDict):
-    """What CompactRAG's reader is invoked with."""
+    """Input of CompactRAG's reader."""
 
     passage: str | GivenPassage
     """A passage id of the index, or a passage."""
 
 
 class Entity(TypedDict):
-    """A named entity of the passage that is read."""
+    """A named entity of the passage."""
 
     text: str
     label: str
@@ -88,7 +88,7 @@ class QAPair(TypedDict):
 
 
 class Dropped(TypedDict):
-    """A pair that the reader wrote and the check did not let through."""
+    """A pair of the reader that failed the check."""
 
     question: str
     answer: str
@@ -99,17 +99,17 @@ class ReaderState(State, total=False):
     """CompactRAG, offline: one passage turned into pairs (Sec. 3.1)."""
 
     passage: Annotated[str | GivenPassage, EphemeralValue]
-    """As in the input; only the first node sees it."""
+    """From the input; only the first node sees it."""
     source: PassageRef
     entities: list[Entity]
     facts: list[str]
     """Atomic facts, which the reader writes before the pairs (App. A)."""
     drafts: list[QAPair]
-    """Pairs that have not been checked."""
+    """Pairs not checked yet."""
     pairs: list[QAPair]
-    """Pairs that have, and stay."""
+    """Pairs that passed the check."""
     dropped: list[Dropped]
     uncovered: list[str]
     """Entities that no pair mentions."""
     repaired: bool
-    """The coverage repair has had its turn."""
+    """Whether the coverage repair has run."""

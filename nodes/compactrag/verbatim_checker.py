@@ -1,4 +1,4 @@
-"""Verbatim checker: what may go into the knowledge base of the pairs that a model wrote (CompactRAG, App. A)."""
+"""Verbatim checker: selects the model's pairs for the knowledge base (CompactRAG, App. A)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from nodes.kit.steps import logged, step
 __all__ = ["mentions", "verbatim", "verbatim_checker"]
 
 _ALIKE = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"'})
-"""Signs that a model writes for one another; each is one character, so places stay the same."""
+"""Interchangeable punctuation; each replacement is one character, so offsets stay the same."""
 _DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−", "-"))
 _AROUND = " \t\"'.,;:!?()[]"
 _WORD = re.compile(r"\w+")
 
 
 async def verbatim_checker(state: ReaderState, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
-    """Check the drafts: an answer must stand in the passage, or in its title, word for word.
+    """Check the drafts: an answer must occur verbatim in the passage or its title.
 
-    Differences of case, white space, quotation marks and dashes are overlooked, and the answer is then written as the
-    passage has it. Pairs that are empty or there already are dropped; those whose answer is not found are dropped, or
-    flagged, as the context says. Last, the entities are noted that no pair mentions.
+    Differences of case, white space, quotation marks and dashes are ignored, and the answer then takes the passage's
+    form. Empty and duplicate pairs are dropped; pairs whose answer is not found are dropped or flagged (`verbatim`).
+    Also records the entities that no pair mentions.
     """
     context = runtime.context
     passage = (await fetch(state, [state["source"]["id"]]))[0]
@@ -72,7 +72,7 @@ async def verbatim_checker(state: ReaderState, runtime: Runtime[ReaderContext]) 
 
 
 def verbatim(answer: str, texts: Iterable[str]) -> str | None:
-    """The answer as one of the texts has it, whole words only; None if none does."""
+    """The answer in the form of the first text that contains it as whole words; None if none does."""
     wanted = [part for part in (_level(answer), _level(answer.strip(_AROUND))) if part]
     for text in texts:
         level = _level(text)
@@ -83,7 +83,7 @@ def verbatim(answer: str, texts: Iterable[str]) -> str | None:
 
 
 def mentions(texts: Iterable[str], entity: str) -> bool:
-    """Whether one of the texts names an entity, whatever its case and without regard to a leading article."""
+    """Whether one of the texts mentions an entity, ignoring case and a leading article."""
     name = _level(entity).removeprefix("the ").removesuffix("'s")
     return not name or any(_find(name, _level(text)) >= 0 for text in texts)
 
@@ -107,7 +107,7 @@ def _is_word(character: str) -> bool:
 
 @lru_cache(maxsize=256)  # a pair is looked through for each entity
 def _level(text: str) -> str:
-    """`text` in small letters with plain quotation marks and dashes, of the same length."""
+    """`text` in lower case with plain quotation marks and dashes, of the same length."""
     lower = "".join(small if len(small := character.lower()) == 1 else character for character in text)
     return lower.translate(_ALIKE).translate(_DASHES)
 

@@ -1,9 +1,9 @@
-"""Settings that every method has. Every field says what it is and its bounds."""
+"""Settings common to all methods. Every field has a description and bounds."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -13,13 +13,16 @@ from inference.errors import InputError
 from inference.settings import Role
 from prompts.loader import is_same_text, prompt_text
 
+if TYPE_CHECKING:
+    from inference.heads.revelator import Route
+
 __all__ = ["Context", "Retriever", "prompt_field", "review_field"]
 
 Retriever = Literal["hybrid", "dense", "sparse"]
 
 
 def prompt_field(name: str, *nodes: str, title: str = "") -> Any:
-    """A field that takes the place of prompt `name` in `nodes`; its title is the prompt's role, or the one given."""
+    """A field that overrides prompt `name` in `nodes`; its default title is the prompt's role."""
     role = name.partition("/")[2].replace("_", " ")
     return Field(
         default=None,
@@ -30,7 +33,7 @@ def prompt_field(name: str, *nodes: str, title: str = "") -> Any:
 
 
 def review_field(verdict: str) -> Any:
-    """A field that has a person confirm a verdict."""
+    """A field that enables human review of a verdict."""
     return Field(
         default="none",
         title="Review",
@@ -39,25 +42,25 @@ def review_field(verdict: str) -> Any:
 
 
 class Context(BaseModel):
-    """Settings that every method has."""
+    """Settings common to all methods."""
 
     model_config = ConfigDict(extra="forbid", validate_default=True)
 
     method: ClassVar[str] = ""
     """The method's id."""
     paper: ClassVar[dict[str, Any]] = {}
-    """The paper's settings, where they are not the defaults."""
+    """The paper's settings that differ from the defaults."""
     paper_retriever: ClassVar[Retriever] = "hybrid"
     searches: ClassVar[bool] = True
-    """Whether the method needs an index, where no passages are given."""
+    """Whether the method needs an index if no passages are given."""
     knowledge_base: ClassVar[bool] = False
-    """Whether the method answers from question-answer pairs that a reader has made of the index."""
+    """Whether the method answers from question-answer pairs that a reader extracted from the index."""
     may_change: ClassVar[frozenset[str]] = frozenset(
         {"model", "generator_model", "temperature", "max_tokens", "seed", "node_timeout", "run_timeout"}
     )
-    """Settings that may change when a run is resumed: how the model is asked, not what the run does."""
+    """Settings that may change when a run is resumed: how the model is called, not what the run does."""
     without_logprobs: ClassVar[str] = "leave out what needs them (`ablate`)"
-    """What can be done where the server gives no log-probabilities."""
+    """Hint for servers without log-probabilities."""
 
     index: str | None = Field(
         default=None, title="Index", description="Name of the index to search; `hopgraph index` makes one."
@@ -72,12 +75,12 @@ class Context(BaseModel):
     retriever: Literal["hybrid", "dense", "sparse", "paper"] = Field(
         default="hybrid",
         title="Retriever",
-        description="Half of the store that is searched, or both fused; `paper` is what the method's paper used.",
+        description="Half of the index to search, or both fused; `paper` is the retriever of the method's paper.",
     )
     preset: Literal["default", "paper"] = Field(
         default="default",
         title="Preset",
-        description="`paper` takes the paper's settings for everything that is not set here.",
+        description="`paper` uses the paper's settings for everything not set explicitly.",
     )
     abstain: Literal["on", "off"] = Field(
         default="on",
@@ -90,7 +93,7 @@ class Context(BaseModel):
         default=0.0, ge=0.0, le=2.0, title="Temperature", description="Sampling temperature; 0 is greedy."
     )
     max_tokens: int = Field(
-        default=512, ge=16, le=32768, title="Max tokens", description="Longest completion of one call, in tokens."
+        default=512, ge=16, le=32768, title="Max tokens", description="Maximum completion of one call, in tokens."
     )
     seed: int | None = Field(
         default=0, ge=0, le=2**31 - 1, title="Seed", description="Sampling seed, for servers that honour one."
@@ -101,14 +104,14 @@ class Context(BaseModel):
         gt=0,
         le=604_800,
         title="Node deadline",
-        description="Seconds a node may take, waiting for the endpoint included. Empty: no limit of its own.",
+        description="Seconds a node may take, including waiting for the endpoint. Empty: no limit.",
     )
     run_timeout: float | None = Field(
         default=None,
         gt=0,
         le=604_800,
         title="Run deadline",
-        description="Seconds a run may take in one go; resumed, it has as many again. Empty: no limit.",
+        description="Seconds a run may take; a resumed run has the same time again. Empty: no limit.",
     )
 
     @model_validator(mode="before")
@@ -121,7 +124,7 @@ class Context(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _unchanged_prompt_is_unset(cls, values: Any) -> Any:
-        """A form sends the text that it showed: the run uses the file, whose later edits it follows."""
+        """Forms send the text they show: an unchanged one means the file, including its later edits."""
         if not isinstance(values, dict):
             return values
         texts = {field: (name, values.get(field)) for field, name in cls.prompts().items()}
@@ -134,11 +137,11 @@ class Context(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The schema that Studio builds its form by: a prompt's field is a text, and shows the file that is used."""
+        """The schema of Studio's form: a prompt's field is a text that shows the file in use."""
         made = handler(schema)
         fields = handler.resolve_ref_schema(made)["properties"]
         for field, name in cls.prompts().items():
-            with suppress(InputError):  # a malformed file; a run says what is wrong with it
+            with suppress(InputError):  # a malformed file; a run reports it
                 fields[field]["default"] = prompt_text(name)
                 fields[field]["type"] = fields[field].pop("anyOf", [{"type": "string"}])[0]["type"]
         return made
@@ -157,16 +160,20 @@ class Context(BaseModel):
 
     @property
     def oracle(self) -> Literal["", "evidence", "route", "complexity"]:
-        """What of the gold these settings have to be shown; "": nothing, as a method should be."""
+        """The gold that these settings require; "": none, as for every real method."""
         return ""
+
+    def gold_route(self, route: Route) -> str:
+        """The method's name for a gold route, given to an oracle router."""
+        return route
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Models that these settings ask beside the one that answers."""
+        """Roles of models that these settings use in addition to the answering one."""
         return ()
 
     def check(self) -> None:
-        """Whether what these settings name is there. A run begins with it.
+        """Check that everything these settings refer to is available; called when a run begins.
 
         Raises:
             InputError: Something is missing; the message names the setting.
@@ -174,11 +181,11 @@ class Context(BaseModel):
         """
 
     def threshold_of(self, node: str) -> float | None:
-        """What a node's score has to reach; None where nothing depends on it."""
+        """The threshold of a node's score; None if nothing depends on it."""
         return getattr(self, "threshold", None)
 
     def prompt_override(self, name: str) -> str | None:
-        """The text that this call puts in the place of prompt `name`."""
+        """The text that this call uses instead of prompt `name`."""
         return self.prompt_overrides().get(name)
 
     def prompt_overrides(self) -> dict[str, str]:

@@ -18,12 +18,12 @@ __all__ = ["within_deadlines"]
 
 _RUNS = 10_000
 _begun: OrderedDict[RunControl, float] = OrderedDict()
-"""When runs were first seen, on the monotonic clock; the latest ones. LangGraph makes a control for each run."""
+"""Start of the latest runs on the monotonic clock, by LangGraph's control, of which each run has one."""
 
 
 @asynccontextmanager
 async def within_deadlines(runtime: Runtime[Any]) -> AsyncIterator[None]:
-    """Cancel this block when the node's or the run's time is over.
+    """Cancel this block at the node's or the run's deadline.
 
     A node's time is counted from its start. A run's is counted from its first call, and resuming it gives it the same
     time again.
@@ -56,5 +56,5 @@ async def within_deadlines(runtime: Runtime[Any]) -> AsyncIterator[None]:
         message = f"the node took longer than {length}" if what == "node" else f"the run took longer than {length}"
         raise DeadlineError(
             f"{message} (in {node})" if node else message,
-            hint=f"resume it: it goes on from there with as much time again; or raise {what}_timeout",
+            hint=f"resume the run, which has the same time again; or raise {what}_timeout",
         ) from None

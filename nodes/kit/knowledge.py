@@ -1,4 +1,4 @@
-"""The knowledge base of an index, for methods that answer from one: question-answer pairs that a reader made of it."""
+"""The knowledge base of an index: question-answer pairs that a reader extracted from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["PairsRef", "pairs_ref"]
 
 
 class PairsRef(TypedDict):
-    """The knowledge base a run started on. Resuming on one that was started anew since is refused."""
+    """The knowledge base a run started on. Resuming on a rebuilt one is refused."""
 
     id: str
     read: int

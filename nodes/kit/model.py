@@ -1,4 +1,4 @@
-"""How a node calls the model: fit the prompt, ask, check the output, repair once, account for everything."""
+"""Model calls of nodes: fit the prompt, send it, parse the output, repair once, record the calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _REPAIR = "shared/repair"
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Work, Generic[Output]):
-    """Result of a model call. `truncated` counts the items that were left out of the prompt."""
+    """Result of a model call. `truncated` counts the items left out of the prompt."""
 
     value: Output | None
     """None if the output can't be used, even after the repair."""
@@ -142,7 +142,7 @@ async def ask_model(
             prompt_tokens=call["prompt_tokens"],
             completion_tokens=call["completion_tokens"],
             seconds=call["seconds"],
-            problem=asked.problem if number == len(asked.calls) else "it was asked to mend its reply",
+            problem=asked.problem if number == len(asked.calls) else "a repair was requested",
         )
         tell(runtime, event)
     return asked
@@ -301,9 +301,9 @@ def _unfinished(raw: RawReply, parse: Callable[[str], Output]) -> Output | None:
 
 
 async def _repair(request: Request, raw: RawReply, problem: str) -> RawReply | None:
-    """Ask once more, with the problem. None if that does not fit the model's context."""
+    """Request a repair, naming the problem. None if that does not fit the model's context."""
     text = await asyncio.to_thread(load_prompt, _REPAIR)
-    # Chat templates want user and assistant by turns, so an empty reply is shown as such.
+    # Chat templates require alternating user and assistant messages, so an empty reply is replaced by a placeholder.
     reply = raw["text"].strip()[:_QUOTED_REPLY] or "(empty)"
     messages = [*request.messages, Message("assistant", reply), *text.render({"problem": quoted(problem[:500])})]
     if request.schema and raw["finish_reason"] != "length" and request.endpoint.json_form == "json_schema":

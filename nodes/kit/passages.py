@@ -23,7 +23,7 @@ PREVIEW = 120
 
 
 def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
-    """A passage as the state has it."""
+    """A passage for the state."""
     title, preview = plain(passage.title), shortened(passage.text)
     return PassageRef(id=passage.id, title=title, preview=preview, score=round(score, 4), found_by=found_by)
 
@@ -35,14 +35,14 @@ def shortened(text: str) -> str:
 
 
 def interleave(rankings: Iterable[Sequence[PassageRef]]) -> list[PassageRef]:
-    """Several rankings merged rank by rank: every first one, then every second one, and so on.
+    """Several rankings interleaved: all first items, then all second items, and so on.
 
     A passage in several of them keeps its best place and its best score.
     """
     best: dict[str, PassageRef] = {}
     for ref in (ref for rank in zip_longest(*rankings) for ref in rank if ref is not None):
         if ref["id"] not in best or ref["score"] > best[ref["id"]]["score"]:
-            best[ref["id"]] = ref  # in a dict a key keeps its place
+            best[ref["id"]] = ref  # a dict key keeps its position
     return list(best.values())
 
 
@@ -59,9 +59,9 @@ def index_ref(name: str | None) -> IndexRef:
     if not name:
         known = list_indexes()
         there = (
-            f"indexes: {', '.join(known)}" if known else f"there is no index yet; make one, such as `{index_command()}`"
+            f"indexes: {', '.join(known)}" if known else f"no index exists yet; make one, such as `{index_command()}`"
         )
-        raise InputError("index: none is named", hint=f"pass --index NAME (Python: context={{'index': NAME}}); {there}")
+        raise InputError("index is missing", hint=f"pass --index NAME (Python: context={{'index': NAME}}); {there}")
 
     return IndexRef(name=name, hash=open_index(name).hash)
 
@@ -84,8 +84,8 @@ def open_run_index(state: Any) -> Index:
     if index.hash != started["hash"]:
         raise StoreError(
             f"index {started['name']} has changed since this run started (it was {started['hash'][:12]}, "
-            f"it is {index.hash[:12]}): going on would mix evidence of two indexes",
-            hint="ask the question again, or restore the index as it was",
+            f"it is {index.hash[:12]}): resuming would mix evidence of two indexes",
+            hint="ask the question again, or restore the index",
         )
     return index
 
@@ -116,7 +116,7 @@ def sentence_starts(index: str, ids: Iterable[str]) -> dict[str, int]:
 
 
 def find(index: str | None, ids: Iterable[str]) -> dict[str, Passage]:
-    """Passages by id, for showing them: those no longer available are left out."""
+    """Passages by id, for display; those no longer available are left out."""
     from stores.index import open_index
 
     wanted = set(ids)

@@ -15,7 +15,7 @@ __all__ = ["Decision", "decide", "shown"]
 LONGEST_ANSWER = 2000
 """Characters."""
 _SHOWN = 5
-"""Most passages shown."""
+"""Maximum number of passages shown."""
 
 
 class Decision(NamedTuple):
@@ -56,7 +56,7 @@ def _read(said: Any, decisions: Mapping[str, str], own_answer: bool) -> Decision
     known = ", ".join(decisions)
     values = said if isinstance(said, dict) else {"decision": said}
     if unknown := sorted(map(str, values.keys() - {"decision", "answer"})):
-        return f"{unknown[0][:60]}: there is no such field; fields: decision, answer"
+        return f"{unknown[0][:60]}: unknown field; fields: decision, answer"
     word, answer = values.get("decision"), values.get("answer", "")
     chosen = plain(word).strip("\"' ").casefold() if isinstance(word, str) else ""
     if chosen not in decisions:

@@ -1,4 +1,4 @@
-"""How untrusted text (questions, passages) is put into prompts: between delimiters that it can't close."""
+"""Rendering of untrusted text (questions, passages) in prompts, between delimiters that it can't close."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = re.compile(
     r"[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Direction marks, spaces without width and tag letters: a person does not see them, a model reads them."""
+"""Direction marks, zero-width spaces and tag characters: invisible to people, but read by a model."""
 _LABEL = re.compile(r"\s*\[?\s*(\d{1,4})(?:\s*\.\s*(\d{1,4}))?\s*\]?\s*", re.ASCII)
 _DELIMITER = re.compile(
     r"<(?=\s*/?\s*(?:passage|question|evidence|query|step)\b"  # ours
@@ -45,7 +45,7 @@ def plain(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, for people: `1 passage`, `2,000 passages`, `1 search`, `2 searches`."""
+    """A number with its noun: `1 passage`, `2,000 passages`, `1 search`, `2 searches`."""
     ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
     return f"{number:,} {noun}{ending}"
 
@@ -60,7 +60,7 @@ def quoted(text: str) -> str:
 
 
 def numbered(items: Iterable[str]) -> str:
-    """A numbered list, one item a line."""
+    """A numbered list, one item per line."""
     return "\n".join(f"{number}. {quoted(item)}" for number, item in enumerate(items, start=1))
 
 
@@ -75,7 +75,7 @@ def passage_blocks(passages: Iterable[Passage]) -> list[str]:
 
 
 def sentence_block(number: int, passage: Passage, only: Sequence[int] | None = None) -> str:
-    """A passage between delimiters, a labelled sentence a line: `[2.0]` is the first sentence of passage 2."""
+    """A passage between delimiters, one labelled sentence per line: `[2.0]` is the first sentence of passage 2."""
     chosen = range(len(passage.sentences)) if only is None else only
     lines = [f"[{number}.{index}] {quoted(passage.sentences[index])}" for index in chosen]
     return "\n".join([f'<passage number="{number}" title="{_title(passage)}">', *lines, "</passage>"])

@@ -1,6 +1,6 @@
-"""A request to the model as a LangGraph task: its reply is committed the moment it arrives.
+"""A request to the model as a LangGraph task: its reply is committed when it arrives.
 
-After a crash a resumed node gets the finished replies from the checkpoint and repeats only what was in flight.
+After a crash a resumed node gets finished replies from the checkpoint and repeats only requests that were in flight.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["ALTERNATIVES", "MODEL_CALL", "RawReply", "Request", "pack_prompt", "
 MODEL_CALL = "model call"
 """Name of the task that makes a request."""
 ALTERNATIVES = 10
-"""Tokens asked for at each place where the probability of one word against another is wanted."""
+"""Alternative tokens requested per position, to compare the probability of one word with another."""
 _LONGEST_PROMPT = 50_000_000
 """Bytes."""
 
@@ -63,7 +63,7 @@ class Request:
     score: tuple[str, ...]
     binary: bool
     shown: ShownAnswer | None
-    """Streams the answer to who listens; None: the reply has none."""
+    """Streams the answer to listeners; None if the reply has no answer."""
 
 
 async def _complete(request: Request) -> Reply:
@@ -118,15 +118,15 @@ async def _send(request: Request) -> RawReply:
 
 
 def pack_prompt(messages: Sequence[Message]) -> bytes:
-    """Messages as a checkpoint keeps them: small, since they have passages in them."""
+    """Messages, compressed for the checkpoint, since they contain passages."""
     return zlib.compress(json.dumps([[message.role, message.content] for message in messages]).encode(), 1)
 
 
 def unpack_prompt(packed: bytes) -> list[tuple[str, str]]:
-    """Role and text of each message; what a checkpoint that is not ours has in their place is not unpacked.
+    """Role and text of each message; validated, since checkpoints are untrusted.
 
     Raises:
-        ValueError: It is no packed prompt, or an absurdly long one.
+        ValueError: It is not a packed prompt, or too long.
     """
     unpacking = zlib.decompressobj()
     try:

@@ -54,7 +54,7 @@ async def search(
     step: str = "",
     node: str = "",
 ) -> Found:
-    """Search for several queries at once.
+    """Search for several queries concurrently.
 
     Passages given in the input are searched instead of the index, by BM25; those that share no word with the query come
     last, in the order given.
@@ -125,8 +125,8 @@ async def in_search_thread(call: Callable[[], Result]) -> Result:
 
 
 def search_threads() -> int:
-    """How many searches run at the same time."""
-    # A server does the work elsewhere: more searches than cores can run.
+    """Number of concurrent searches."""
+    # With a server the work is remote: more concurrent searches than cores.
     return _THREADS_FOR_SERVERS if get_settings().embed_url or get_settings().chroma_url else usable_cores()
 
 

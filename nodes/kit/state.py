@@ -1,4 +1,4 @@
-"""The state that every method has: small, so that checkpoints are. Passages' text stays in the store."""
+"""The state common to all methods. It is small to keep checkpoints small; the text of passages stays in the store."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ SentenceRef = tuple[str, int]
 
 
 class Hit(TypedDict):
-    """A search result as the state has it: its text stays in the store."""
+    """A search result in the state, without its text."""
 
     id: str
     preview: str
-    """The first 120 characters at most, to recognise it when stepping through a run."""
+    """At most the first 120 characters, to recognise it when stepping through a run."""
     score: float
 
 
 class PassageRef(Hit):
-    """A passage as the state has it."""
+    """A passage in the state."""
 
     title: str
     found_by: str
@@ -57,7 +57,7 @@ class PassageRef(Hit):
 
 
 class Step(TypedDict):
-    """One step of a run. Terminal output, traces and reports are views of these alone."""
+    """One step of a run. Terminal output, traces and reports show nothing else."""
 
     id: str
     """A path, such as `root/selector/2`."""
@@ -96,7 +96,7 @@ class RunError(TypedDict):
 
 
 class IndexRef(TypedDict):
-    """The index a run started on. Resuming on another one is refused."""
+    """The index a run started on. Resuming on another index is refused."""
 
     name: str
     hash: str
@@ -143,10 +143,10 @@ class State(TypedDict, total=False):
 
     question: str
     contexts: Annotated[list[str | GivenPassage], EphemeralValue]
-    """As in the input; only the first node sees them."""
+    """From the input; only the first node sees them."""
     gold: Annotated[list[SentenceRef | str], EphemeralValue]
     settings: dict[str, Any]
-    """The context's fields that were set; others have their defaults."""
+    """Fields of the context that were set; the others have their defaults."""
     given: list[str]
     """Ids of the passages given with the question; if there are any, nothing else is searched."""
     index: IndexRef | None

@@ -1,4 +1,4 @@
-"""What nodes record: steps of the trajectory and their calls."""
+"""Recording of trajectory steps and their calls."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Work:
     problem: str = ""
     """Why the output can't be used; else ""."""
     cut: str = ""
-    """Which texts of the output were cut because they were too long; else ""."""
+    """Which texts of the output were truncated to their maximum length; else ""."""
 
     def step(self, kind: StepKind, *, instead: str = "", problem: str = "", **fields: Any) -> Step:
         """The step for this work.

@@ -92,7 +92,7 @@ class ShownAnswer:
         about = {}
         if not answer.startswith(self._text):
             if not answer or (not whole and self._text.startswith(answer)):
-                return  # another try, so far like the one before
+                return  # a retry, so far identical to the previous attempt
             about = {"replaces": self._id}
             self._id, self._text = str(uuid4()), ""
         new = answer[len(self._text) :]

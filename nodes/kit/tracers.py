@@ -1,4 +1,4 @@
-"""Callbacks that LangGraph does not send by itself: searches, as retriever runs, and failed tries of model calls."""
+"""Callbacks that LangGraph does not send: searches, as retriever runs, and failed attempts of model calls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def traced_searches(
 
 
 async def traced_failure(error: Exception) -> None:
-    """Report a failed try of the running model call to tracers; another try may follow."""
+    """Report a failed attempt of the running model call to tracers; a retry may follow."""
     manager: Any = get_config().get("callbacks")
     if getattr(manager, "handlers", None) and manager.parent_run_id is not None:
         kind = str(getattr(error, "status", None) or type(error).__name__)

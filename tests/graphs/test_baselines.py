@@ -41,7 +41,7 @@ async def test_a_question_that_is_none_is_refused_before_anything_is_spent(model
 @pytest.mark.parametrize("method", ["standard_rag", "prism"])
 async def test_a_method_that_searches_needs_an_index(model, method):
     model(lambda request: {"answer": "x"})
-    with pytest.raises(InputError, match="index: none is named"):
+    with pytest.raises(InputError, match="index is missing"):
         await load(method).ainvoke({"question": "Where?"}, context={})
 
 

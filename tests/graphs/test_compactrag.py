@@ -358,7 +358,7 @@ async def test_without_a_knowledge_base_nothing_is_asked(model, index):
 
 async def test_without_an_index_nothing_is_asked(model, home):
     server = model(play())
-    with pytest.raises(InputError, match="index: none is named"):
+    with pytest.raises(InputError, match="index is missing"):
         await load("compactrag").ainvoke({"question": QUESTION}, context={})
     assert server.requests == []
 
@@ -396,7 +396,7 @@ async def test_a_run_resumes_on_a_base_that_has_grown_but_not_on_another_one(mod
         result = await resume("a", saver)
         assert (result["status"], result["cost"]["calls"]) == ("answered", 2)
         read(anew=True)
-        with pytest.raises(StoreError, match="read anew since this run started"):
+        with pytest.raises(StoreError, match="rebuilt since this run started"):
             await resume("b", saver)
 
 

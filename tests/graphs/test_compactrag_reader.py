@@ -179,7 +179,7 @@ async def test_a_passage_without_entities_is_read_all_the_same(model):
         ("", "passage: none is given"),
         ({"text": " "}, "passage: must be a passage id or"),
         ({"text": "x", "title": 3}, "passage.title"),
-        ("p1", "index: none is named"),
+        ("p1", "index is missing"),
     ],
 )
 async def test_a_passage_that_is_none_is_refused_before_anything_is_spent(model, passage, message):

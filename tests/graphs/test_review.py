@@ -90,7 +90,7 @@ async def test_a_person_answers_instead_of_the_model(model):
         ("maybe", "decision: must be one of accept, reject"),
         (None, "decision: must be one of"),
         (["accept"], "decision: must be one of"),
-        ({"decision": "accept", "answr": "x"}, "answr: there is no such field"),
+        ({"decision": "accept", "answr": "x"}, "answr: unknown field"),
         ({"decision": "accept", "answer": 7}, "answer: must be text, not int"),
         ({"decision": "accept", "answer": "x" * 2001}, "answer: has 2,001 characters"),
     ],
@@ -126,7 +126,7 @@ async def test_the_answers_of_a_level_wait_side_by_side_and_are_decided_by_id(mo
         result = await resume("t", saver, decisions={right: "accept"})
         assert [row["id"] for row in result["waiting"]] == [left]
         assert "aggregator" not in server.nodes()
-        with pytest.raises(InputError, match=f"nothing waits as {right}"):
+        with pytest.raises(InputError, match=f"unknown id {right}"):
             await resume("t", saver, decisions={right: "accept"})
         result = await resume("t", saver, decisions={left: {"decision": "accept", "answer": "in 1950"}})
     assert result["status"] == "answered"
@@ -225,7 +225,7 @@ def test_the_result_says_that_it_waits_and_how_to_go_on(model, contexts, capsys)
     model(parrag(actor={"answer": "Ann Lee [1]"}))
     assert run_parrag(*contexts) == 4
     said = " ".join(capsys.readouterr().out.split())
-    assert "answer: it waits for a person to decide; `hopgraph resume t --decision WORD` goes on" in said
+    assert "answer: waiting for a person's decision; resume with `hopgraph resume t --decision WORD`" in said
     assert "failed" not in said
 
 
@@ -256,7 +256,7 @@ def test_ctrl_c_where_the_command_asks_stops_it_at_once_and_the_run_can_be_resum
     model(parrag(actor={"answer": "Ann Lee [1]"}))
     monkeypatch.setattr("sys.stdin", Pressed())
     assert run_parrag(*contexts) == 130
-    assert "hopgraph: stopped; `hopgraph resume t` goes on from there" in capsys.readouterr().err
+    assert "hopgraph: stopped; resume with `hopgraph resume t`" in capsys.readouterr().err
 
 
 def test_an_evaluation_has_nobody_to_ask(home, tmp_path, capsys):
@@ -264,4 +264,4 @@ def test_an_evaluation_has_nobody_to_ask(home, tmp_path, capsys):
     questions.write_text("question,answers\nWhere?,Paris\n")
     words = ["eval", "--method", "parrag", "--questions", str(questions), "--index", "i", "--out", str(tmp_path / "o")]
     assert run_app([*words, "--set", "review=human"]) == 2
-    assert "nobody to ask" in capsys.readouterr().err
+    assert "review: not available in an evaluation" in capsys.readouterr().err

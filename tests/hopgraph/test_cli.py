@@ -159,18 +159,18 @@ def test_a_run_that_fails_for_the_model_has_its_own_exit_code(hopgraph, model, c
     ("words", "message"),
     [
         (["ask", "", "-i", "x"], "question: is empty"),
-        (["ask", "-i", "x"], "question: none is given"),
+        (["ask", "-i", "x"], "question is missing"),
         (["ask", "x" * 100_000, "-m", "no_retrieval"], "question: has 100,000 characters"),
-        (["ask", "Which?", "-m", "prsm"], "method: there is no 'prsm'"),
+        (["ask", "Which?", "-m", "prsm"], "unknown method 'prsm'"),
         (["ask", "Which?", "-m", "PRISM"], "did you mean 'prism'? methods: no_retrieval"),
         (["ask", "Which?", "-m", "xyz"], "'xyz'\n  methods: no_retrieval"),
         (["eval", "-m", "iter-retgen", "-i", "x"], "did you mean 'iter_retgen'?"),
         (["ask", "Which?", "--set", "Topk=3"], "did you mean 'top_k'? settings of prism: "),
-        (["ask", "Which?"], "index: none is named"),
+        (["ask", "Which?"], "index is missing"),
         (["ask", "Which?", "-i", "nowhere"], "nowhere"),
         (["ask", "Which?", "-i", "../../etc"], "../../etc"),
         (["ask", "Which?", "-m", "prism", "--set", "top_k=0"], "top_k: "),
-        (["ask", "Which?", "-m", "prism", "--set", "topk=3"], "topk: no such setting"),
+        (["ask", "Which?", "-m", "prism", "--set", "topk=3"], "topk: unknown setting"),
         (["ask", "Which?", "-m", "prism", "--set", "top_k"], "--set 'top_k': must be KEY=VALUE"),
         (["ask", "Which?", "-i", "mine", "--set", "index=foo"], "index: given by --index and by --set"),
         (["eval", "-m", "prism", "-i", "mine", "--set", "index=foo"], "index: given by --index and by --set"),
@@ -182,8 +182,8 @@ def test_a_run_that_fails_for_the_model_has_its_own_exit_code(hopgraph, model, c
         ),
         (["ask", "Which?", "--thread", "../t"], "thread: "),
         (["ask", "Which?", "--contexts", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["resume", "nowhere"], "no thread nowhere"),
-        (["graph", "prsm"], "method: there is no 'prsm'"),
+        (["resume", "nowhere"], "unknown thread nowhere"),
+        (["graph", "prsm"], "unknown method 'prsm'"),
         (["prompts", "show", "prism/nothing"], "no prompt named 'prism/nothing'"),
         (["prompts", "show", "../../etc/passwd"], "no prompt named"),
         (["prompts", "check", "nowhere"], "no such folder: nowhere"),
@@ -379,7 +379,7 @@ def test_the_doctor_knows_vllm_and_what_it_was_started_with(hopgraph, model):
         code, out, _ = hopgraph("doctor", "--json")
         findings = {row["what"]: row for row in json.loads(out)["findings"]}
         assert code == 0, findings
-        rows = [findings[what] for what in ("endpoint", "prefix cache", "order", "log-probabilities")]
+        rows = [findings[what] for what in ("endpoint", "prefix cache", "scheduling", "log-probabilities")]
         assert tuple(row["state"] for row in rows) == states
         assert all(word in row["found"] for word, row in zip(found, rows, strict=True))
         assert all(row["advice"] for row in rows if row["state"] == "note")
@@ -475,7 +475,7 @@ def test_compactrag_answers_from_what_was_read_and_says_how_far_it_is(hopgraph, 
     result = json.loads(out)
     assert code == 0
     assert (result["answer"], result["cost"]["calls"], result["evidence"][0]) == ("Rome", 2, "p01")
-    assert "holds 2 of 3 passages" in err
+    assert "has 2 of 3 passages" in err
     code, out, _ = hopgraph("ask", "Where was Person 1 born?", "-m", "compactrag", "-i", "towns")
     assert "Where was Person 1 born? Rome" in out
 
@@ -484,4 +484,4 @@ def test_a_reader_answers_no_question(hopgraph, model):
     model(reader)
     code, _, err = hopgraph("ask", "Where?", "-m", "compactrag_reader")
     assert code == 2
-    assert "there is no 'compactrag_reader'" in err
+    assert "unknown method 'compactrag_reader'" in err

@@ -34,7 +34,7 @@ def kept_threads(home):
     ("words", "code", "kind", "message", "hint"),
     [
         (["ask", "Which?", "-m", "prsm"], 2, "input", "'prsm'", "did you mean 'prism'?"),
-        (["resume", "nowhere"], 2, "store", "no thread nowhere", "hopgraph list threads"),
+        (["resume", "nowhere"], 2, "store", "unknown thread nowhere", "hopgraph list threads"),
         (["search", "x", "-i", "nowhere"], 2, "store", "nowhere", "hopgraph index"),
         (["eval", "-m", "prism"], 2, "input", "--questions", "a file of questions"),
         (["read"], 2, "input", "--index", "hopgraph read"),
@@ -84,7 +84,7 @@ def test_a_mistake_of_ours_is_json_too_and_still_shown(hopgraph, monkeypatch, ca
         (["--index", "towns"], "index: towns would not be searched"),
         (["--set", "index=towns"], "index: towns would not be searched"),
         (["-m", "compactrag", "--index", "towns"], "no knowledge base of question-answer pairs"),
-        (["--set", "condition=oracle_context"], "the right evidence"),
+        (["--set", "condition=oracle_context"], "the gold evidence"),
         (["--set", "model=scriptd"], "has no model 'scriptd'"),
     ],
 )
@@ -126,7 +126,7 @@ def test_an_evaluation_of_given_passages_searches_no_index(hopgraph, model, ques
 def test_without_an_index_the_hint_names_those_there_are(hopgraph, model):  # noqa: F811
     model(lambda request: LINES[request.node])
     _, _, err = hopgraph("ask", "Where?")
-    assert "there is no index yet; make one, such as `hopgraph index " in err
+    assert "no index exists yet; make one, such as `hopgraph index " in err
     corpus(2)
     _, _, err = hopgraph("ask", "Where?")
     assert "indexes: towns" in err
@@ -201,7 +201,7 @@ def test_what_cannot_pass_is_asked_once_and_says_what_to_mend_first(
     assert (code, error["kind"], error["permanent"]) == (3, "endpoint", True)
     assert message in error["message"]
     assert hint in error["hint"]
-    assert f"first: {error['hint']}; then `hopgraph resume t` goes on from there" in err
+    assert f"first: {error['hint']}; then resume with `hopgraph resume t`" in err
     assert "nothing is lost" not in err
     assert len(server.requests) == 1
     server.script = lambda request: {"answer": "Paris"}
@@ -214,7 +214,7 @@ def test_without_log_probabilities_the_method_says_what_does_without(hopgraph, m
     assert code == 3
     assert "gives no log-probabilities" in err
     assert "first: use a server that gives them" in err
-    assert "then `hopgraph resume t`" in err
+    assert "then resume with `hopgraph resume t`" in err
 
 
 def test_an_evaluation_stopped_by_what_cannot_pass_says_what_to_mend_first(hopgraph, model, questions, tmp_path):  # noqa: F811
@@ -239,7 +239,7 @@ def test_a_plain_server_is_not_called_vllm(hopgraph, model, contexts):  # noqa: 
         (found,) = [row["found"] for row in json.loads(out)["findings"] if row["what"] == "endpoint"]
         assert found.startswith(name)
         asked = {"priority" in request.body for request in server.requests}
-        assert (True in asked, "order" in out) == (("vLLM" in name,) * 2)
+        assert (True in asked, "scheduling" in out) == (("vLLM" in name,) * 2)
 
 
 async def test_a_plain_server_is_not_asked_for_vllm_s_tokenizer(model):

@@ -61,7 +61,7 @@ def test_indexing_reports_what_it_left_out(hopgraph, corpus):
     code, out, err = hopgraph("index", corpus, "--name", "x")
     assert code == 0
     assert "Index x: 3 passages" in out
-    assert "1 repeated id, the first" in err
+    assert "1 duplicate id, only the first" in err
     assert "corpus.jsonl, line 3: id a" in err
     assert "1 empty text:" in err
     assert "corpus.jsonl, line 4" in err
@@ -113,11 +113,11 @@ def test_an_index_that_is_made_anew_says_what_of_the_one_before_is_gone(hopgraph
     less.write_text('{"id":"a","text":"Rewritten about zebras."}')
     code, out, _ = hopgraph("index", less, "--name", "x", "--replace")
     assert code == 0
-    assert "replaces the index of 3 passages: 2 removed (`--add` keeps what is there)" in out
+    assert "replaces the index of 3 passages: 2 removed (`--add` keeps them)" in out
     summary = json.loads(hopgraph("index", corpus, "--name", "x", "--json", "--replace")[1])
     assert (summary["replaces"], summary["removed"]) == (1, 0)
     _, text, _ = hopgraph("index", "--help")
-    assert "made anew of the files, or added to with --add" in " ".join(text.split())
+    assert "Build an index of files, or add to one with --add" in " ".join(text.split())
 
 
 def test_an_index_of_other_content_is_replaced_only_when_that_is_asked_for(hopgraph, corpus, tmp_path):
@@ -127,7 +127,7 @@ def test_an_index_of_other_content_is_replaced_only_when_that_is_asked_for(hopgr
     less.write_text('{"id":"a","text":"Rewritten about zebras."}')
     code, out, err = hopgraph("index", less, "--name", "x")
     assert (code, out) == (2, "")
-    assert "index 'x' has 3 passages, 2 of them not in these files; it was left as it is" in err
+    assert "index 'x' has 3 passages, 2 of them not in these files; it was not changed" in err
     assert "`--replace`" in err
     assert "`--add`" in err
     assert open_index("x").hash == before
@@ -238,7 +238,7 @@ def test_where_there_is_no_index_the_command_that_makes_one_works_as_it_is_shown
             ["index", "FOLDER/nothing", "--name", "x"],
             "nothing: no file in this folder can be read; read 0 files, skipped",
         ),
-        (["index", "FOLDER/bad.jsonl", "--name", "x", "--add", "--replace"], "--replace goes with files"),
+        (["index", "FOLDER/bad.jsonl", "--name", "x", "--add", "--replace"], "--replace requires files"),
         (["index", "FOLDER/bad.jsonl"], "index FOLDER/bad.jsonl --name mine"),
         (["index", "FOLDER/bad.jsonl", "--name", "x"], "bad.jsonl, line 2: not JSON"),
         (["index", "FOLDER/empty.jsonl", "--name", "x"], "no passages"),
@@ -250,7 +250,7 @@ def test_where_there_is_no_index_the_command_that_makes_one_works_as_it_is_shown
         (["index", "--name", "x", "--rebuild"], "no index named 'x'"),
         (["search", "q", "--index", "x"], "no index named 'x'; known: none"),
         (["search", "", "--index", "x"], "the query is empty"),
-        (["search", "q", "--index", "x", "--mode", "fuzzy"], "no mode 'fuzzy'"),
+        (["search", "q", "--index", "x", "--mode", "fuzzy"], "unknown mode 'fuzzy'"),
     ],
 )
 def test_wrong_input_is_a_message_and_no_traceback(hopgraph, tmp_path, arguments, says):

@@ -42,7 +42,7 @@ def test_nodes_that_ran_are_filled_with_how_often():
 
 def test_a_drawing_of_an_earlier_graph_is_not_shown(monkeypatch):
     monkeypatch.setattr(drawing, "mermaid", lambda graph: "another graph")
-    with pytest.raises(InputError, match="prism: no drawing of the present graph"):
+    with pytest.raises(InputError, match="prism: no current drawing"):
         drawing.svg("prism")
 
 

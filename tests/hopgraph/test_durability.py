@@ -110,7 +110,7 @@ async def test_a_node_that_takes_too_long_stops_the_run_and_the_next_try_goes_on
         "kind": "deadline",
         "message": "the node took longer than 8 s (in adder)",
         "node": "adder",
-        "hint": "resume it: it goes on from there with as much time again; or raise node_timeout",
+        "hint": "resume the run, which has the same time again; or raise node_timeout",
     }
     assert failed["cost"]["calls"] == 2
     slow[0] = 0

@@ -161,7 +161,7 @@ def test_a_mistyped_setting_is_named_with_the_near_one(call):
     }
     with pytest.raises(InputError) as refused:
         calls[call]()
-    assert str(refused.value).startswith("topk: no such setting\n  did you mean 'top_k'? settings of prism: index,")
+    assert str(refused.value).startswith("topk: unknown setting\n  did you mean 'top_k'? settings of prism: index,")
 
 
 def test_an_unknown_method_is_told_with_the_near_one_and_all_there_are():

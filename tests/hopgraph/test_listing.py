@@ -155,7 +155,7 @@ def test_runs_are_listed_and_deleted_and_nothing_else_is(hopgraph, model, tmp_pa
         assert json.loads(hopgraph("list", "runs", "runs", "--json")[1])["runs"][0]["state"] == "running"
         code, _, err = hopgraph("rm", "run", "runs/a", "--yes")
         assert code == 2
-        assert "working on it" in err
+        assert "in use by another `hopgraph eval`" in err
     assert hopgraph("rm", "run", "runs/a", "--yes")[:2] == (0, "Deleted the run in runs/a; left: notes.txt\n")
     assert [path.name for path in (tmp_path / "runs" / "a").iterdir()] == ["notes.txt"]
     assert hopgraph("rm", "run", "runs", "--yes")[0] == 2
@@ -186,7 +186,7 @@ def test_a_deletion_that_is_stopped_says_what_deletes_the_rest(hopgraph, encoder
         with monkeypatch.context() as patch:
             patch.setattr(deleting, pressed)
             code, out, err = hopgraph("rm", *words, "--yes")
-        assert (code, out, err) == (130, "", "hopgraph: stopped; the same command deletes the rest\n")
+        assert (code, out, err) == (130, "", "hopgraph: stopped; run the same command again to delete the rest\n")
     assert hopgraph("rm", "index", "one", "--yes")[0] == 0
     assert list_indexes() == []
     for name in "ab":
@@ -200,7 +200,7 @@ def test_a_deletion_that_is_stopped_says_what_deletes_the_rest(hopgraph, encoder
 
     monkeypatch.setattr(LoopSaver, "adelete_thread", last)
     code, _, err = hopgraph("rm", "thread", "b", "a", "--yes")
-    assert (code, err) == (130, "hopgraph: stopped; `hopgraph list threads` shows those that are left\n")
+    assert (code, err) == (130, "hopgraph: stopped; `hopgraph list threads` lists the remaining ones\n")
     assert [row["thread"] for row in json.loads(hopgraph("list", "threads", "--json")[1])["threads"]] == ["a"]
 
 

@@ -52,7 +52,7 @@ def test_what_the_run_rests_on_may_not_change(hopgraph, broken_off, pair):  # no
     before = len(broken_off.requests)
     code, out, err = hopgraph("resume", "t", "--set", pair)
     assert (code, out) == (2, "")
-    assert f"{name}: can't change in the middle of a run" in err
+    assert f"{name}: can't change during a run" in err
     assert "settings that can: generator_model, max_tokens, model" in err
     assert len(broken_off.requests) == before
 
@@ -75,7 +75,7 @@ def test_unknown_and_wrong_settings_and_ended_threads_are_refused(hopgraph, brok
 def test_a_thread_that_is_asked_again_does_not_ignore_its_settings(hopgraph, broken_off):  # noqa: F811
     code, _, err = hopgraph("ask", "--thread", "t", "--set", "top_k=9")
     assert code == 2
-    assert "top_k: can't change in the middle of a run" in err
+    assert "top_k: can't change during a run" in err
 
 
 def test_an_evaluation_says_what_differs_when_it_goes_on(hopgraph, model, questions, tmp_path, monkeypatch):  # noqa: F811
@@ -87,7 +87,7 @@ def test_an_evaluation_says_what_differs_when_it_goes_on(hopgraph, model, questi
     monkeypatch.setenv("HOPGRAPH_LLM_TIMEOUT", "60")
     code, _, err = hopgraph("eval", "--resume", run, "--price", "1,2")
     assert code == 0
-    assert "differs from when the run started, which is allowed: " in err
+    assert "settings changed since the run started (allowed): " in err
     assert f'HOPGRAPH_LLM_URL: "{first.url}", now "{second.url}"' in err
     assert "HOPGRAPH_LLM_TIMEOUT: 300.0, now 60.0" in err
 
@@ -100,7 +100,7 @@ def test_an_evaluation_goes_on_with_its_own_settings_only(hopgraph, model, quest
     model(lambda request: LINES[request.node])
     code, _, err = hopgraph("eval", "--resume", run, "--set", "max_tokens=400")
     assert code == 2
-    assert "--resume: --set can't be given with it" in err
+    assert "--resume: can't be combined with --set" in err
     assert "What may differ: the endpoint's URL and key" in err
     monkeypatch.setenv("HOPGRAPH_LLM_CONTEXT", "4000")
     code, _, err = hopgraph("eval", "--resume", run)

@@ -159,7 +159,7 @@ async def test_a_thread_id_that_is_none_is_refused(model, thread):
 
 async def test_an_unknown_thread_is_named(model):
     model(play)
-    with pytest.raises(StoreError, match="no thread nowhere"):
+    with pytest.raises(StoreError, match="unknown thread nowhere"):
         await go_on("nowhere")
 
 
@@ -182,7 +182,7 @@ def test_the_thread_of_a_question_depends_on_run_method_question_and_settings():
     [
         ({"top_k": 0}, "top_k: .*greater than or equal to 1"),
         ({"top_k": "many"}, "top_k: .*integer"),
-        ({"topk": 3}, "topk: no such setting"),
+        ({"topk": 3}, "topk: unknown setting"),
         ({"ablate": ["everything"]}, "ablate.0: "),
         ({"condition": "x"}, "condition: "),
         ({"temperature": 3}, "temperature: "),

@@ -109,9 +109,9 @@ def test_after_sigterm_calls_in_flight_end_none_begins_and_none_is_repeated(mode
     process.send_signal(signal.SIGTERM)
     code, out, err = ended(process)
     assert code == 143
-    goes_on = "`hopgraph resume t` goes on from there"
-    assert f"hopgraph: stopped; {goes_on}" in err
-    error = {"kind": "stopped", "message": "stopped by SIGTERM", "hint": goes_on, "exit_code": 143}
+    how_to_resume = "resume with `hopgraph resume t`"
+    assert f"hopgraph: stopped; {how_to_resume}" in err
+    error = {"kind": "stopped", "message": "stopped by SIGTERM", "hint": how_to_resume, "exit_code": 143}
     assert json.loads(out) == {"error": error}
     assert all(request.finished for request in server.requests)
     before = len(server.requests)
@@ -135,7 +135,7 @@ def test_a_second_sigterm_stops_at_once(model, contexts):
     assert err == "hopgraph: stopped\n"
 
 
-def test_sigterm_drains_an_evaluation_which_then_goes_on(model, questions, tmp_path, monkeypatch):  # noqa: F811
+def test_sigterm_drains_an_evaluation_which_is_then_resumed(model, questions, tmp_path, monkeypatch):  # noqa: F811
     script, asked = answering(LINES, "selector")
     server = model(script)
     path = questions([row(number) for number in range(1, 7)])
@@ -146,8 +146,8 @@ def test_sigterm_drains_an_evaluation_which_then_goes_on(model, questions, tmp_p
     process.send_signal(signal.SIGTERM)
     code, out, err = ended(process)
     assert code == 143
-    assert json.loads(out)["error"]["hint"] == f"`hopgraph eval --resume {run}` goes on"
-    assert "goes on" in err
+    assert json.loads(out)["error"]["hint"] == f"resume with `hopgraph eval --resume {run}`"
+    assert "resume with" in err
     assert all(request.finished for request in server.requests)
     code, out, _ = ended(started("eval", "--resume", run, "--json"))
     assert code == 0
@@ -156,7 +156,7 @@ def test_sigterm_drains_an_evaluation_which_then_goes_on(model, questions, tmp_p
     assert max(Counter(request.id for request in server.requests).values()) == 1
 
 
-def test_sigterm_to_indexing_says_what_goes_on(home, tmp_path):
+def test_sigterm_to_indexing_says_how_to_resume(home, tmp_path):
     path = tmp_path / "many.jsonl"
     path.write_text(
         "".join(json.dumps({"title": f"T{n}", "text": f"Text number {n}. " * 40}) + "\n" for n in range(20))
@@ -166,7 +166,7 @@ def test_sigterm_to_indexing_says_what_goes_on(home, tmp_path):
     process.send_signal(signal.SIGTERM)
     code, out, err = ended(process)
     assert code == 143
-    assert "hopgraph: stopped; the same command goes on" in err
+    assert "hopgraph: stopped; run the same command again to resume" in err
     assert json.loads(out)["error"]["exit_code"] == 143
 
 

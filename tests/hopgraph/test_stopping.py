@@ -49,14 +49,14 @@ def contexts(tmp_path):
     return path
 
 
-def test_ask_and_resume_name_the_command_that_goes_on(hopgraph, model, contexts):
+def test_ask_and_resume_name_the_command_that_resumes(hopgraph, model, contexts):
     server = model(stopping_at("selector", lambda request: LINES[request.node]))
     code, out, err = hopgraph("ask", "Where?", "-m", "prism", "--contexts", contexts, "--thread", "t")
     assert (code, out) == (130, "")
-    assert "hopgraph: stopped; `hopgraph resume t` goes on from there" in err
+    assert "hopgraph: stopped; resume with `hopgraph resume t`" in err
     server.script = stopping_at("generator", lambda request: LINES[request.node])
     code, _, err = hopgraph("resume", "t")
-    assert (code, "hopgraph: stopped; `hopgraph resume t` goes on from there" in err) == (130, True)
+    assert (code, "hopgraph: stopped; resume with `hopgraph resume t`" in err) == (130, True)
     assert hopgraph("resume", "t")[0] == 0
     assert server.nodes().count("analyzer") == 1
 
@@ -79,30 +79,30 @@ def test_sigterm_waits_for_calls_in_flight_only_so_long(hopgraph, model, context
     server = model(stopping_at("selector", lines, signal.SIGTERM, delay=30.0))
     code, _, err = hopgraph("ask", "Where?", "-m", "prism", "--contexts", contexts, "--thread", "t")
     assert (code, server.requests[-1].finished) == (143, False)
-    assert "hopgraph: stopped; `hopgraph resume t` goes on from there" in err
+    assert "hopgraph: stopped; resume with `hopgraph resume t`" in err
     assert hopgraph("resume", "t")[0] == 0
     assert [server.nodes().count(node) for node in ("analyzer", "selector")] == [1, 3]
 
 
-def test_eval_names_the_command_that_goes_on(hopgraph, model, questions, tmp_path):  # noqa: F811
+def test_eval_names_the_command_that_resumes(hopgraph, model, questions, tmp_path):  # noqa: F811
     model(stopping_at("selector", lambda request: LINES[request.node]))
     path = questions([row(1), row(2)])
     code, _, err = hopgraph("eval", "-m", "prism", "-q", path, "--contexts", "--out", tmp_path / "run", "--json")
     assert code == 130
-    assert err.endswith(f"hopgraph: stopped; `hopgraph eval --resume {tmp_path / 'run'}` goes on\n")
+    assert err.endswith(f"hopgraph: stopped; resume with `hopgraph eval --resume {tmp_path / 'run'}`\n")
 
 
 @pytest.mark.usefixtures("encoder")
-@pytest.mark.parametrize(("words", "goes_on"), [((), ""), (("--anew",), " without --anew")])
-def test_a_reading_goes_on_with_the_same_command_that_does_not_begin_again(hopgraph, model, words, goes_on):
+@pytest.mark.parametrize(("words", "how_to_resume"), [((), " again"), (("--anew",), " without --anew")])
+def test_a_reading_is_resumed_by_the_same_command_without_anew(hopgraph, model, words, how_to_resume):
     corpus(3)
     model(stopping_at("pair_writer", reader))
     code, _, err = hopgraph("read", "-i", "towns", *words)
     assert code == 130
-    assert err.endswith(f"hopgraph: stopped; the same command{goes_on} goes on\n")
+    assert err.endswith(f"hopgraph: stopped; run the same command{how_to_resume} to resume\n")
 
 
-def test_indexing_goes_on_with_the_same_command(hopgraph, encoder, contexts, monkeypatch):  # noqa: F811
+def test_indexing_is_resumed_by_the_same_command(hopgraph, encoder, contexts, monkeypatch):  # noqa: F811
     def stopped(texts):
         raise KeyboardInterrupt
 
@@ -110,5 +110,5 @@ def test_indexing_goes_on_with_the_same_command(hopgraph, encoder, contexts, mon
         patch.setattr(encoder, "encode_passages", stopped)
         code, _, err = hopgraph("index", contexts, "--name", "x")
     assert code == 130
-    assert err.endswith("hopgraph: stopped; the same command goes on\n")
+    assert err.endswith("hopgraph: stopped; run the same command again to resume\n")
     assert hopgraph("index", contexts, "--name", "x")[0] == 0

@@ -255,7 +255,7 @@ def test_the_doctor_finds_all_that_the_methods_need(url, home, monkeypatch, caps
     get_settings.cache_clear()
     assert run_app(["doctor", "--json"]) == 0
     findings = {row["what"]: row for row in json.loads(capsys.readouterr().out)["findings"]}
-    needed = ("endpoint", "structured output", "log-probabilities", "prefix cache", "order")
+    needed = ("endpoint", "structured output", "log-probabilities", "prefix cache", "scheduling")
     assert [findings[what]["state"] for what in needed] == ["ok"] * 5, findings
     assert "vLLM 0." in findings["endpoint"]["found"]
     assert "with alternatives" in findings["log-probabilities"]["found"]

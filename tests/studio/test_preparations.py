@@ -69,7 +69,7 @@ def test_a_port_that_is_taken_is_said_so(home, capsys):
         port = taken.getsockname()[1]
         assert run_app(["studio", "--port", str(port)]) == 2
     said = capsys.readouterr().err
-    assert f"--port: {port} can't be had" in said
+    assert f"--port: {port} is not available" in said
     assert "--port 0" in said
 
 
@@ -89,7 +89,7 @@ def test_wrong_names_are_said_before_anything_is_fetched(home, capsys, tmp_path)
     assert run_app(["studio", "--port", "0", "--index", "nowhere"]) == 2
     assert "no index named 'nowhere'" in capsys.readouterr().err
     assert run_app(["studio", "--port", "0", "--thread", "0b1d2c7e-0000-5000-8000-000000000000"]) == 2
-    assert "no thread 0b1d2c7e" in capsys.readouterr().err
+    assert "unknown thread 0b1d2c7e" in capsys.readouterr().err
     assert not (home / "studio").exists()
 
 
@@ -149,7 +149,7 @@ def test_the_doctor_says_what_studio_lacks_and_fetches_nothing(home, monkeypatch
     has = {"pip"}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name in has or None)
     (found,) = _studio()
-    assert (found.state, found.advice) == ("note", "the first `hopgraph studio` fetches it")
+    assert (found.state, found.advice) == ("note", "the first `hopgraph studio` downloads it")
     assert not home.exists()
     has.clear()
     (found,) = _studio()
@@ -164,7 +164,7 @@ def test_the_doctor_says_what_studio_lacks_and_fetches_nothing(home, monkeypatch
     install(tmp_path, "python-dateutil", "4.0")
     (found,) = _studio()
     assert found.state == "ok"
-    assert "langgraph-api 1 and all that it requires" in found.found
+    assert "langgraph-api 1 with all requirements" in found.found
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ async def test_the_newest_threads_are_listed_and_the_one_that_is_named(model):
     assert rows == [(key, "standard_rag", f"Question {number}?") for number, key in reversed([*enumerate(ids)])]
     assert more == 0
     assert opened == {"id": ids[0], "method": "standard_rag", "context": {"top_k": 2}}
-    with pytest.raises(InputError, match="by-hand: the server takes no thread"):
+    with pytest.raises(InputError, match="by-hand: the server accepts only UUIDs"):
         await _threads(checkpoint_place(), "by-hand")
 
 

@@ -86,7 +86,7 @@ def test_a_run_streams_its_steps_and_ends(studio, graph):
     ("wrong", "named"),
     [
         ({"top_k": 0}, "top_k"),
-        ({"topk": 3}, "topk: no such setting"),
+        ({"topk": 3}, "topk: unknown setting"),
         ({"order": "x"}, "order"),
         ({"ablate": ["x"]}, "ablate"),
         ({"prompt_selector": "without variables"}, "prompt_selector"),

@@ -1,6 +1,6 @@
-"""Named suites: what the papers measure beside their main and ablation tables, as rows of settings.
+"""Named suites: the papers' experiments other than their main and ablation tables, as rows of settings.
 
-A method's suites are in the file of its name, which is found by itself.
+The suites of a method are in the module of its name, which is discovered automatically.
 """
 
 from __future__ import annotations

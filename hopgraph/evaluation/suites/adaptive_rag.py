@@ -1,4 +1,4 @@
-"""What Adaptive-RAG's paper measures beside its tables."""
+"""Suites of Adaptive-RAG's paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hopgraph.evaluation.suites.rows import Row, Suite
 SUITES = {
     "adaptive_rag-router": Suite(
         "adaptive_rag",
-        "who classifies (Adaptive-RAG, Table 3); the oracle is shown the class, by hop count",
+        "the classifier (Adaptive-RAG, Table 3); the oracle is given the class, by hop count",
         (
             Row("adaptive_rag", {"router": "model"}),
             Row("adaptive_rag encoder", {"router": "encoder"}),

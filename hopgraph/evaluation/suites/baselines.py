@@ -1,4 +1,4 @@
-"""The baselines, side by side."""
+"""Suite of all baselines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hopgraph.methods import ABOUTS
 SUITES = {
     "baselines": Suite(
         "",
-        "what the papers measure against",
+        "all baselines",
         tuple(Row(name, method=name) for name, about in ABOUTS.items() if about.kind == "baseline"),
     ),
 }

@@ -1,4 +1,4 @@
-"""What HANRAG's paper measures beside its tables."""
+"""Suites of HANRAG's paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hopgraph.evaluation.suites.rows import Row, Suite
 SUITES = {
     "hanrag-router": Suite(
         "hanrag",
-        "who routes (HANRAG, App. C, Tables 3 to 5); the oracle is shown the route, by hop count or compound answers",
+        "the router (HANRAG, App. C, Tables 3 to 5); the oracle is given the route, by hop count or compound answers",
         (
             Row("adaptive_rag", method="adaptive_rag"),
             Row("hanrag"),

@@ -1,4 +1,4 @@
-"""What PRISM's paper measures beside its tables."""
+"""Suites of PRISM's paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hopgraph.evaluation.suites.rows import Row, Suite
 SUITES = {
     "prism-conditions": Suite(
         "prism",
-        "what the answer is written from (PRISM, Sec. 3.2, Fig. 2, Tables 3 and 7); the oracle is shown gold evidence",
+        "input of the answer (PRISM, Sec. 3.2, Fig. 2, Tables 3 and 7); the oracle is given gold evidence",
         (
             Row("prism"),
             Row("prism whole passages", {"answer_from": "passages"}),

@@ -1,4 +1,4 @@
-"""A suite: rows of settings that are compared."""
+"""Suites: rows of settings to compare."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Row:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What is different from the method as it is. `{index}` in a text stands for the index that is named."""
+    """Settings other than the method's defaults. `{index}` in a text is replaced by the name of the run's index."""
     method: str = ""
-    """Where it is not the suite's."""
+    """Method id; "": the suite's."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What one figure or table compares."""
+    """The variants of one figure or table."""
 
     method: str
-    """Of the rows that name none."""
+    """Default method of the rows."""
     about: str
     """What is compared, with its source."""
     rows: tuple[Row, ...]

@@ -1,5 +1,5 @@
-"""Each method's own picture of a run: a tree, a plan, a chain, a graph of sub-questions.
+"""Method-specific pictures of a run: a tree, a plan, a chain, a graph of sub-questions.
 
-A method that has one has two files of its name here: `<method>.py` with `picture(state, context)`, which makes plain
-values of a run's last state (None before there is anything to draw), and `<method>.html`, which shows them.
+A method with a picture has two files of its name here: `<method>.py` with `picture(state, context)`, which returns the
+template values of a run's last state (None if there is nothing to draw yet), and the template `<method>.html`.
 """

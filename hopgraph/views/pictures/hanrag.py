@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _ROUTES = {
     "straightforward": "answered without a search",
     "single_step": "one retrieval",
-    "compound": "sub-questions side by side",
-    "complex": "one seed question after the other",
+    "compound": "sub-questions in parallel",
+    "complex": "seed questions in sequence",
 }
 
 

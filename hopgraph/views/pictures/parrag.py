@@ -1,4 +1,4 @@
-"""PAR-RAG: the plan, every attempt at a step with its scores."""
+"""PAR-RAG: the plan, and every attempt at a step with its scores."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_repairs_are_shown_apart_from_the_calls_that_include_them(hopgraph, mode
     for name, shown in (("repaired", True), ("clean", False)):
         out = tmp_path / name
         _, text, _ = hopgraph("eval", "-m", "no_retrieval", "-q", questions([row(1)]), "--out", out)
-        head, costs = text[text.index("cost of a question") :].splitlines()[1:3]
+        head, costs = text[text.index("cost per question") :].splitlines()[1:3]
         assert ("of these repairs" in head) == shown
         assert costs.split()[1:4:2] == (["2.0", "1.0"] if shown else ["1.0", "0.0"])  # calls, then repairs or searches
         assert hopgraph("report", out)[0] == 0
@@ -253,7 +253,7 @@ def test_a_damaged_line_is_named(evaluate, hopgraph, model, questions, tmp_path)
     path.write_text("garbage\n" + path.read_text())
     code, _, err = hopgraph("eval", "--resume", tmp_path / "run")
     assert code == 2
-    assert "results.jsonl, line 1: not a line of this file" in err
+    assert "results.jsonl, line 1: malformed" in err
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_an_edited_prompt_is_another_run_and_put_back_it_is_the_same(
     server = model(script)
     code, _, err = evaluate("-m", "no_retrieval", "-q", questions([row(n) for n in range(4)]))
     assert code == 2
-    assert "prompt no_retrieval/answer is not as it was when the run started" in err
+    assert "prompt no_retrieval/answer has changed since the run started" in err
     code, _, err = hopgraph("eval", "--resume", tmp_path / "run")
     assert (code, "prompts.no_retrieval/answer" in err) == (2, True)
     prompt.write_text("First. {{question}}")
@@ -333,7 +333,7 @@ def test_one_set_of_prompts_is_compared_with_the_built_in_one(evaluate, model, q
     path.write_text((FOLDER / "no_retrieval" / "answer.md").read_text())
     code, _, err = evaluate(*words)
     assert (code, server.requests) == (2, [])
-    assert "are those that no_retrieval has without it" in err
+    assert "are the same as no_retrieval's without it" in err
     path.write_text("Be terse. {{question}}")
     code, summary, _ = evaluate(*words)
     assert code == 0
@@ -471,24 +471,24 @@ def test_no_key_reaches_the_run_s_folder(evaluate, model, questions, tmp_path, m
     [
         ((), "--method: is missing"),
         (("-m", "prism"), "--questions: is missing"),
-        (("-m", "prsm", "-q", "{q}"), "method: there is no 'prsm'"),
+        (("-m", "prsm", "-q", "{q}"), "unknown method 'prsm'"),
         (("-m", "prism,prism", "-q", "{q}"), "the same method twice"),
         (("-m", "prism", "-q", "nowhere.jsonl"), "nowhere.jsonl: no such file"),
-        (("-m", "prism", "-q", "{q}", "--dataset", "squat"), "--dataset: there is no 'squat'"),
-        (("-m", "prism", "-q", "{q}"), "index: none is named"),
+        (("-m", "prism", "-q", "{q}", "--dataset", "squat"), "--dataset: unknown dataset 'squat'"),
+        (("-m", "prism", "-q", "{q}"), "index is missing"),
         (("-m", "prism", "-q", "{q}", "-i", "nowhere"), "nowhere"),
         (("-m", "no_retrieval", "-q", "{bare}", "--contexts"), "question q1 has no passages of its own"),
-        (("-m", "prism", "-q", "{q}", "--set", "topk=3"), "topk: no such setting"),
+        (("-m", "prism", "-q", "{q}", "--set", "topk=3"), "topk: unknown setting"),
         (("-m", "prism", "-q", "{q}", "--overlay", "nowhere"), "--overlay: no such folder: nowhere"),
         (("-m", "prism,parrag", "-q", "{q}", "--overlay", "."), "--overlay: compares prompts of one method"),
         (("-m", "prism", "-q", "{q}", "--overlay", "notebooks"), "has no prompt of prism"),
         (("-m", "prism", "-q", "{q}", "--overlay", "docs"), "no prompt named"),
-        (("--ablations", "prism", "-m", "prism", "-q", "{q}"), "--ablations: takes neither"),
+        (("--ablations", "prism", "-m", "prism", "-q", "{q}"), "--ablations: can't be combined with"),
         (("--ablations", "no_retrieval", "-q", "{q}"), "--ablations: no_retrieval has none"),
-        (("--ablations", "prism", "-q", "{q}", "--set", 'ablate=["loop"]'), "--ablations: `ablate`"),
+        (("--ablations", "prism", "-q", "{q}", "--set", 'ablate=["loop"]'), "--ablations: sets `ablate` itself"),
         (("-m", "prism", "-q", "{q}", "--price", "cheap"), "--price 'cheap'"),
-        (("--resume", "nowhere"), "nowhere: no evaluation run there"),
-        (("--resume", "nowhere", "-m", "prism"), "--resume: --method can't be given with it"),
+        (("--resume", "nowhere"), "nowhere: no evaluation run found"),
+        (("--resume", "nowhere", "-m", "prism"), "--resume: can't be combined with --method"),
     ],
 )
 def test_wrong_input_is_a_clear_error_before_anything_is_spent(hopgraph, model, questions, tmp_path, words, message):
@@ -508,7 +508,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(evaluate, model, questio
     (tmp_path / "run" / "thesis.tex").write_text("precious")
     code, _, err = evaluate("-m", "prism", "-q", questions([row(1)]), "--contexts")
     assert code == 2
-    assert "is no run's folder, and has thesis.tex in it" in err
+    assert "is not a run's folder and contains thesis.tex" in err
 
 
 def command(*words) -> subprocess.Popen[str]:
@@ -627,7 +627,7 @@ def test_two_processes_do_not_write_to_one_run(model, questions, hopgraph, tmp_p
             time.sleep(0.01)
         code, _, err = hopgraph("eval", "--resume", Path(tmp_path / "run"))
         assert code == 2
-        assert "another `hopgraph eval` is working on it" in err
+        assert "in use by another `hopgraph eval`" in err
     finally:
         process.communicate(timeout=60)
 
@@ -750,16 +750,16 @@ def test_a_judge_who_is_not_through_has_no_mean_yet(hopgraph, model, questions, 
     folder = tmp_path / "run"
     words = ("-m", "no_retrieval", "-q", questions([row(n) for n in (1, 2, 3, 4)]))
     code, out, err = hopgraph("eval", *words, "--out", folder, "--judge")
-    assert (code, "judged" in out, "still to be judged" in out) == (0, True, False), err
+    assert (code, "judged" in out, "not judged yet" in out) == (0, True, False), err
     path = folder / "judgements.jsonl"
     path.write_text(path.read_text().splitlines(keepends=True)[0])
     _, text, _ = hopgraph("eval", "--resume", folder, "--json")
     (variant,) = json.loads(text)["variants"]
     assert (variant["unjudged"], "judged" in variant["metrics"]) == (2, False)
     _, out, _ = hopgraph("eval", "--resume", folder)
-    assert "no_retrieval: 2 answers still to be judged" in " ".join(out.split())
+    assert "no_retrieval: 2 answers not judged yet" in " ".join(out.split())
     assert hopgraph("report", folder)[0] == 0
-    assert "2 still to be judged" in (folder / "report.html").read_text()
+    assert "2 not judged yet" in (folder / "report.html").read_text()
     _, text, _ = hopgraph("eval", "--resume", folder, "--judge", "--json")
     (variant,) = json.loads(text)["variants"]
     assert (variant["unjudged"], variant["metrics"]["judged"]["mean"]) == (0, 0.75)

@@ -85,7 +85,7 @@ def test_only_shared_questions_are_compared_and_a_note_counts_them(run, tmp_path
     run(12, out="before", asked=[row(n, answers=["Paris"]) for n in range(8)])
     code, summary, err = run(0, "--against", str(tmp_path / "before"))
     assert code == 1
-    assert "8 questions are in both runs" in err
+    assert "only the 8 questions of both runs are compared" in err
     assert summary["gate"][0]["comparison"]["n"] == 8
 
 
@@ -107,12 +107,12 @@ def test_endpoint_failures_end_with_their_own_code(run, hopgraph, model, questio
         (("--fail-under", "f1=nan"), "'nan' is not a number"),
         (("--fail-under", "em=half"), "'half' is not a number"),
         (("--max-drop", "2"), "needs --against"),
-        (("--against", "{tmp}/nothing"), "no evaluation run there"),
+        (("--against", "{tmp}/nothing"), "no evaluation run found"),
         (("--against", "{tmp}/before", "--max-drop", "-1"), "must not be negative"),
         (("--against", "{tmp}/before", "--max-drop", "two"), "'two' is not a number"),
-        (("--against", "{tmp}/before", "--max-drop", "efr=1"), "efr is of all questions together"),
-        (("--against", "{tmp}/other"), "has none of these questions"),
-        (("--against", "{tmp}/edited"), "question q1 is another one there"),
+        (("--against", "{tmp}/before", "--max-drop", "efr=1"), "efr has no value per question"),
+        (("--against", "{tmp}/other"), "no questions in common"),
+        (("--against", "{tmp}/edited"), "question q1 differs from this run's"),
         (("--against", "{tmp}/method"), "has no results of prism"),
         (("--fail-under", "entity_accuracy=0.5"), "is there no gold?"),
         (("--against", "{tmp}/before", "--max-drop", "fact_f1=1"), "is there no gold?"),

@@ -98,7 +98,7 @@ def test_a_dataset_of_no_paper_is_said(hopgraph, model, questions, tmp_path):
         "eval", "-m", "prism", "-q", questions([row(1)]), "--contexts", "--out", tmp_path / "run", "--papers"
     )
     assert code == 0
-    assert "no table of the papers" in err
+    assert "the papers have no table" in err
 
 
 def test_the_page_of_the_papers_lists_every_table_figure_and_suite():

@@ -15,7 +15,7 @@ from hopgraph.evaluation.metrics import METRICS
 from hopgraph.evaluation.runs import read_runs
 from hopgraph.evaluation.scoring import record_of, score
 from hopgraph.evaluation.summary import ALL_METRICS, summarise
-from hopgraph.generated.evaluation import metrics
+from hopgraph.generated.files import metrics
 from hopgraph.views.report import write_report
 from hopgraph.views.table import print_summary
 from tests.hopgraph.evaluation.conftest import LINES, row

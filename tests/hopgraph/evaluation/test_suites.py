@@ -81,7 +81,7 @@ def test_settings_hold_for_all_rows_but_not_those_that_the_suite_sets():
     variants = plan.suite("parrag-gamma", {"top_k": 3, "preset": "paper"})
     assert {variant.context.top_k for variant in variants} == {3}
     assert [variant.values["gamma"] for variant in variants] == [0.1, 0.5, 1.0, 1.5, 2.0, 2.5]
-    with pytest.raises(InputError, match="--suite: `gamma` is what parrag-gamma sets itself"):
+    with pytest.raises(InputError, match="--suite: parrag-gamma sets `gamma` itself"):
         plan.suite("parrag-gamma", {"gamma": 2.0})
 
 
@@ -95,12 +95,12 @@ def test_the_other_reader_s_base_is_that_of_another_index():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--suite", "nosuch"), "--suite: there is no 'nosuch'"),
-        (("--suite", "prism-conditions", "-m", "prism"), "--suite: takes neither"),
-        (("--suite", "prism-conditions", "--ablations", "prism"), "--suite: takes neither"),
-        (("--suite", "prism-conditions", "--set", "condition=oner"), "`condition` is what prism-conditions sets"),
-        (("--suite", "prism-conditions", "--set", "gamma=1"), "gamma: no such setting"),
-        (("--resume", "nowhere", "--suite", "baselines"), "--resume: --suite can't be given with it"),
+        (("--suite", "nosuch"), "--suite: unknown suite 'nosuch'"),
+        (("--suite", "prism-conditions", "-m", "prism"), "--suite: can't be combined with"),
+        (("--suite", "prism-conditions", "--ablations", "prism"), "--suite: can't be combined with"),
+        (("--suite", "prism-conditions", "--set", "condition=oner"), "prism-conditions sets `condition` itself"),
+        (("--suite", "prism-conditions", "--set", "gamma=1"), "gamma: unknown setting"),
+        (("--resume", "nowhere", "--suite", "baselines"), "--resume: can't be combined with --suite"),
     ],
 )
 def test_wrong_input_is_a_clear_error_before_anything_is_spent(hopgraph, model, questions, tmp_path, words, message):
@@ -156,12 +156,12 @@ def test_a_run_with_an_oracle_goes_on_and_its_tables_say_what_it_is(evaluate, ho
     path.write_text("\n".join(line for line in lines if "oracle" not in line) + "\n")
     code, out, _ = hopgraph("eval", "--resume", tmp_path / "run")
     assert code == 0
-    assert "prism gold context (oracle): was shown gold; it is a bound, and no method" in " ".join(out.split())
+    assert "prism gold context (oracle): was given gold; it is an upper bound, not a method" in " ".join(out.split())
     assert len(results(tmp_path / "run")) == len(lines)
     page = tmp_path / "report.html"
     code, _, _ = hopgraph("report", tmp_path / "run", "--out", page)
     assert code == 0
-    assert "was shown gold evidence or routes" in page.read_text()
+    assert "was given gold evidence or routes" in page.read_text()
 
 
 def test_the_same_condition_set_by_hand_is_shown_gold_and_named_an_oracle_too(evaluate, model, questions):
@@ -177,9 +177,9 @@ def test_a_question_without_gold_is_refused_before_anything_is_spent(evaluate, m
     server = model(play)
     code, _, err = evaluate("--suite", "prism-conditions", "-q", questions([row(1, gold_titles=[])]), "--contexts")
     assert code == 2
-    assert "question q1: there is no gold evidence" in err
+    assert "question q1: the oracle condition has no gold evidence" in err
     code, _, err = evaluate("--suite", "hanrag-router", "-q", questions([row(1, hops=None)]), "--contexts")
-    assert (code, "question q1: nothing tells its route" in err) == (2, True)
+    assert (code, "question q1: its gold route is unknown" in err) == (2, True)
     assert server.requests == []
 
 

@@ -166,7 +166,7 @@ def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd, model):
     asked.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run_app(["read", "--index", "films", "--perfect", str(asked)]) == 0
     out, err = capfd.readouterr()
-    assert "read in a simulation" in out
+    assert "simulated, without a model" in out
     assert "simulation" in err
     summary, found, _ = simulate(rows, "-m", "all", "--index", "films", "--set", "top_k=2")
     assert [variant["variant"] for variant in summary["variants"]] == list(METHODS)
@@ -259,7 +259,7 @@ def test_another_error_rate_is_another_run(simulate, tmp_path, capfd):
     ("rows", "words", "message"),
     [
         ([{**BRIDGE, "decomposition": []}], ("--perfect",), "question bridge has no gold decomposition"),
-        (ALL, ("--wrong", "0.1"), "--wrong: goes with --perfect"),
+        (ALL, ("--wrong", "0.1"), "--wrong: requires --perfect"),
     ],
 )
 def test_what_can_t_be_simulated_is_said(home, tmp_path, capfd, rows, words, message):

@@ -58,9 +58,9 @@ def heading(status, sentences):
 
 
 def test_evidence_is_said_to_be_what_it_is():
-    assert heading("answered", []) == "evidence: 2 passages that the method kept for the answer"
+    assert heading("answered", []) == "evidence: 2 passages kept by the method"
     assert heading("answered", [("a", 0), ("b", 1), ("b", 2)]) == (
-        "evidence: 3 sentences that the method chose, of 2 passages"
+        "evidence: 3 sentences selected by the method, of 2 passages"
     )
 
 

@@ -91,7 +91,7 @@ def test_a_run_that_failed_is_shown_as_far_as_it_got(model, tmp_path):
     result = run("parrag", test_parrag.QUESTION, test_parrag.CONTEXTS, hop_count=1, exemplars="none")
     assert result["status"] == "failed"
     page = page_of(tmp_path)
-    assert "the run did not end" in page
+    assert "the run did not finish" in page
     assert '<b class="bad">repair</b>' in page
 
 
@@ -104,7 +104,7 @@ def test_a_run_that_was_cut_off_in_a_subgraph_is_shown_with_the_steps_made_there
     page = page_of(tmp_path)
     assert [row["id"] for row in result["trajectory"] if f'id="step-{row["id"]}"' not in page] == []
     assert len(result["trajectory"]) > 3
-    assert "<code>hopgraph resume t1</code> goes on" in page
+    assert "resume with <code>hopgraph resume t1</code>" in page
 
 
 def edited(edit):
@@ -149,8 +149,8 @@ def test_a_run_that_is_not_as_it_should_be_is_refused_in_words(model, capsys, tm
 def test_an_unknown_thread_or_run_is_said_so(home, capsys, tmp_path):
     assert run_app(["trace", "nowhere"]) == 2
     said = capsys.readouterr().err
-    assert "no thread nowhere" in said
-    assert "one of an evaluation is in the run's folder: `hopgraph trace nowhere --run DIR`" in said
+    assert "unknown thread nowhere" in said
+    assert "for a thread of an evaluation: `hopgraph trace nowhere --run DIR`" in said
     assert run_app(["trace", "x", "--run", str(tmp_path)]) == 2
     assert "checkpoints.sqlite" in capsys.readouterr().err
     assert run_app(["trace", "../../etc/passwd"]) == 2
@@ -217,7 +217,7 @@ def test_the_page_says_what_is_evidence_and_why_sentences_are_marked(model, home
     run("standard_rag", SMALL, None, index=INDEX, top_k=2)
     page = page_of(tmp_path)
     assert "the answer's words occur in 1 sentence of the evidence, marked" in page
-    assert "Evidence: what the method kept for the answer" in page
+    assert "Evidence kept by the method" in page
     assert "rests on" not in page
     assert "final evidence" not in page
 
@@ -228,11 +228,9 @@ def test_sentences_that_a_method_chose_are_said_to_be_chosen(model, home, tmp_pa
     model(lambda r: lines.get(r.node, {"evidence": ["1.0"]}))
     run("prism", SMALL, None, index=INDEX)
     page = page_of(tmp_path)
-    assert "1 sentence that the method chose as evidence is marked" in page
-    assert page.count('<mark title="chosen by the method">') == 1
-    assert page.index("Evidence: what the method kept for the answer") < page.index(
-        "Also found, and not kept as evidence"
-    )
+    assert "1 sentence selected as evidence by the method is marked" in page
+    assert page.count('<mark title="selected by the method">') == 1
+    assert page.index("Evidence kept by the method") < page.index("Also retrieved, not kept as evidence")
 
 
 def test_yes_and_no_mark_no_sentence(model, home, tmp_path):
