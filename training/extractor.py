@@ -9,12 +9,15 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from inference.heads.extractor import extract_answers
+from inference.heads.npz import load_weights
 from training.command import guarded, trained, trainer
+from training.extractor_cases import apart, reversed_pair, training_cases, without_answer
 from training.extractor_data import Example, examples, phrase, shortened, training_examples
 from training.measures import agreement, table
 
@@ -72,21 +75,44 @@ def evaluation_report(rows: Sequence[Example], seen: set[str]) -> str:
                     of_them = scores[unseen].mean(axis=0).tolist()
                     lines.append([f"{name}, no pair seen in training", form, int(unseen.sum()), *of_them])
     titles = ["extractor", "answers are", "rows", "exact match", "F1"]
-    return f"{table(titles, lines)}\n\n{'; '.join(speed)}\n"
+    return f"{table(titles, lines)}\n\n{_cases_report(sets)}\n\n{'; '.join(speed)}\n"
+
+
+def _cases_report(sets: Mapping[str, Sequence[Example]]) -> str:
+    """What is answered of pairs without the answer, and the answers of pairs that ask the other way round."""
+    lines: list[list[object]] = []
+    for form, rows in sets.items():
+        bare = [row for row in map(without_answer, (row for row in rows if row.start >= 0)) if row.context]
+        said = np.array([bool(_ours(row)) for row in bare], float)
+        lines.append(["the right pair removed", form, len(bare), said.mean() if bare else "-", "-"])
+    turned = [row for row in map(reversed_pair, (row for row in sets["sentences"] if row.start >= 0)) if row]
+    right = np.array([agreement(_ours(row), row.answer)[0] for row in turned])
+    lines.append(["the right pair turned round", "phrases", len(turned), "-", right.mean() if turned else "-"])
+    return table(["pairs", "answers are", "rows", "answered", "exact match"], lines)
 
 
 def _train(options: Namespace) -> str:
     from training.extractor_model import SCHEDULE, train
 
     rows, left_out = training_examples(options.data)
+    learnt, held_out = apart(rows)
+    cases = training_cases(learnt)
+    unanswered = [row for row in map(without_answer, held_out) if row.context]
     dropped = ", ".join(f"{count} {why}" for why, count in left_out.items()) or "none"
-    described = f"{len(rows)} examples (rows left out: {dropped})"
-    return trained(options, described, lambda schedule: train(rows, schedule), SCHEDULE)
+    empty = sum(row.start < 0 for row in cases)
+    described = (
+        f"{len(learnt)} examples, {empty} without an answer, {len(cases) - empty} with a pair turned round; "
+        f"{len(unanswered)} held out (rows left out: {dropped})"
+    )
+    start = load_weights(options.start) if options.start else None
+    return trained(options, described, lambda schedule: train([*learnt, *cases], unanswered, schedule, start), SCHEDULE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
     parser, _ = trainer("extractor", "Train the answer extractor.", "extractor.npz")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="measure on every Nth row")
+    parser.add_argument("--start", type=Path, help="weights of an earlier training to start from")
     options = parser.parse_args(arguments)
 
     def work() -> str:
@@ -94,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _train(options)
         trained_on, _ = training_examples(options.data)
         seen = {pair for row in trained_on for pair in row.context.split("\n\n")}
-        return evaluation_report(examples(options.data / "train" / "extractor.valid.jsonl.gz"), seen)
+        rows = examples(options.data / "train" / "extractor.valid.jsonl.gz")
+        return evaluation_report(rows[:: options.every], seen)
 
     return guarded(work)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,20 +11,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.heads.extractor import allowed_spans, answer_pieces, likeness
+from inference.heads.pair_context import LIKENESS, allowed_spans, fresh_pieces, likeness, pair_halves
 from inference.heads.scores import whole_words
 from inference.heads.trunk import Array, Trunk, untrained_layers
 from training.extractor_data import Example
 from training.fitting import Schedule, fit
 from training.layers import SpanHead, States, UpperLayers, array, padded, span_loss
 
-__all__ = ["SCHEDULE", "SpanModel", "spans_of_pieces", "train"]
+__all__ = ["ANSWERED", "SCHEDULE", "Marked", "SpanModel", "mark", "train"]
 
 SCHEDULE = Schedule(epochs=2, batch=16)
+ANSWERED = 0.035
+"""Share of held-out examples without an answer that may be answered."""
 
 
 class SpanModel(nn.Module):
-    """Upper encoder layers, and a score of each stretch.
+    """Upper encoder layers, a score of each stretch, and one of there being no answer, which stands at `[0, 0]`.
 
     A pair whose words are those of the question starts with an advantage: three layers compare pairs less well than
     they find the answer in one.
@@ -33,64 +36,131 @@ class SpanModel(nn.Module):
         super().__init__()
         self.upper = UpperLayers(upper)
         self.span = SpanHead()
-        self.likeness = nn.Parameter(torch.tensor([4.0, 4.0]))
+        self.likeness = nn.Parameter(torch.full((LIKENESS,), 3.0))
+        self.none = nn.Parameter(torch.tensor([4.0]))
+
+    def take(self, start: Mapping[str, Array]) -> None:
+        """Start from the layers and the span head of an earlier training."""
+        with torch.no_grad():
+            for name, values in self.upper.named_parameters():
+                values.copy_(torch.from_numpy(start[name.replace("layers.", "").replace("parts.", "")]))
+            self.span.edges.weight.copy_(torch.from_numpy(start["span"].T.copy()))
+            self.span.edges.bias.copy_(torch.from_numpy(start["span_bias"]))
+            self.span.start.weight.copy_(torch.from_numpy(start["span_from"].T.copy()))
+            self.span.end.weight.copy_(torch.from_numpy(start["span_to"].T.copy()))
 
     def scores(self, states: Tensor, real: Tensor, alike: Tensor) -> Tensor:
-        """Scores, shape (texts, pieces, pieces); `alike`, shape (texts, pieces, 2), is of each piece's pair."""
+        """Scores, shape (texts, pieces, pieces); `alike`, shape (texts, pieces, LIKENESS), is of each piece's pair."""
         result: Tensor = self.span(functional.dropout(self.upper(states, real), 0.1, self.training))
-        return result + (alike @ self.likeness).float()[:, :, None]
+        result = result + (alike @ self.likeness).float()[:, :, None]
+        first = torch.zeros(result.shape[1:], dtype=torch.bool)
+        first[0, 0] = True
+        return result + first * self.none
 
-    def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/heads/extractor.py` reads them."""
-        return {**self.span.arrays(), "likeness": array(self.likeness), **self.upper.arrays()}
+    def arrays(self, shift: float) -> dict[str, Array]:
+        """The weights as `inference/heads/extractor.py` reads them.
+
+        Args:
+            shift: What the score of no answer gets on top of what was learnt.
+        """
+        own = {"likeness": array(self.likeness), "none": array(self.none + shift)}
+        return {**self.span.arrays(), **own, **self.upper.arrays()}
 
 
-def train(rows: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, Array]:
+class Marked(NamedTuple):
+    """An example as the model reads it."""
+
+    span: tuple[int, int]
+    """First and last word piece of the answer; (0, 0) where there is none."""
+    allowed: NDArray[np.bool_]
+    """What can be chosen: stretches, and `[0, 0]`."""
+    alike: Array
+    """Of each piece's pair, shape (pieces, LIKENESS)."""
+
+
+def train(
+    rows: Sequence[Example],
+    held_out: Sequence[Example],
+    schedule: Schedule = SCHEDULE,
+    start: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
     """Train the extractor.
 
     Args:
-        rows: Examples whose answer is in their context.
+        rows: Examples with and without an answer in their context.
+        held_out: Examples without an answer that the score of no answer is shifted on, until `ANSWERED` of them are
+            answered.
         schedule: How long and how fast.
+        start: Weights of an earlier training to start from; without them, the encoder's own layers.
 
     Returns:
         What `inference/heads/extractor.py` reads.
     """
     torch.manual_seed(schedule.seed)
     trunk = Trunk(threads=torch.get_num_threads())
-    found = [spans_of_pieces(row, trunk) for row in rows]
-    kept = [i for i, span in enumerate(found) if span is not None]
-    spans = torch.tensor([span[:2] for span in found if span is not None])
-    pairs, words = [span[2] for span in found if span is not None], [span[3] for span in found if span is not None]
-    alikes = [likeness(rows[i].question, rows[i].context) for i in kept]
-    states = States([(rows[i].question, rows[i].context) for i in kept], trunk)
     model = SpanModel(untrained_layers())
+    if start:
+        model.take(start)
+    marked, states = _read(rows, trunk)
+    spans = torch.tensor([one.span for one in marked])
 
     def loss(batch: NDArray[np.int64]) -> Tensor:
-        shown, real = states.batch(batch)
-        alike = torch.zeros(*real.shape, 2)
-        for row, number in enumerate(batch):
-            own = pairs[number]
-            alike[row, : len(own)] = torch.from_numpy(alikes[number][own.clip(0)])
-        allowed = padded([allowed_spans(words[number], pairs[number]) for number in batch], real.shape[1])
-        return span_loss(model.scores(shown, real, alike), allowed, *spans[batch].T)
+        scores, allowed = _scored(model, marked, states, batch)
+        return span_loss(scores, allowed, *spans[batch].T)
 
     fit(model, loss, states.lengths, schedule, "training")
-    return model.arrays()
+    return model.arrays(_shift(model, *_read(held_out, trunk)))
 
 
-def spans_of_pieces(row: Example, trunk: Trunk) -> tuple[int, int, NDArray[np.int64], list[int | None]] | None:
-    """First and last word piece of an example's answer; which pair's answer and which word each piece is of.
+def _read(rows: Sequence[Example], trunk: Trunk) -> tuple[list[Marked], States]:
+    found = [(row, marked) for row in rows if (marked := mark(row, trunk))]
+    return [marked for _, marked in found], States([(row.question, row.context) for row, _ in found], trunk)
 
-    None when the answer is beyond what the encoder reads, longer than answers may be, or in no pair's answer.
+
+def _scored(
+    model: SpanModel, marked: Sequence[Marked], states: States, batch: NDArray[np.int64]
+) -> tuple[Tensor, Tensor]:
+    shown, real = states.batch(batch)
+    alike = torch.zeros(*real.shape, LIKENESS)
+    for row, number in enumerate(batch):
+        alike[row, : len(marked[number].alike)] = torch.from_numpy(marked[number].alike)
+    allowed = padded([marked[number].allowed for number in batch], real.shape[1])
+    return model.scores(shown, real, alike), allowed
+
+
+def _shift(model: SpanModel, marked: Sequence[Marked], states: States) -> float:
+    """How much the score of no answer must grow for `ANSWERED` of these examples to be answered; never below 0."""
+    margins = []
+    with torch.no_grad():
+        for start in range(0, len(marked), 16):
+            batch = np.arange(start, min(start + 16, len(marked)))
+            scores, allowed = _scored(model, marked, states, batch)
+            none = scores[:, 0, 0].clone()
+            allowed[:, 0, 0] = False
+            margins.append(scores.masked_fill(~allowed, -1e4).flatten(1).logsumexp(1) - none)
+    return max(0.0, float(torch.quantile(torch.cat(margins), 1 - ANSWERED))) if margins else 0.0
+
+
+def mark(row: Example, trunk: Trunk) -> Marked | None:
+    """An example's answer in word pieces, and what else could be it.
+
+    None when the answer is beyond what the encoder reads, longer than answers may be, or all words of the question.
     """
     encoding = trunk.pieces(row.question, row.context)
-    pairs, offsets = answer_pieces(encoding, row.context), np.array(encoding.offsets)
-    starts, ends = whole_words(encoding.word_ids)
-    touched = (pairs >= 0) & (offsets[:, 1] > row.start) & (offsets[:, 0] < row.start + len(row.answer))
-    if not touched.any():
-        return None
-    # The words that the answer is in, whole.
-    first = int(np.flatnonzero(starts[: np.flatnonzero(touched)[0] + 1])[-1])
-    last = int(np.flatnonzero(touched)[-1] + np.flatnonzero(ends[np.flatnonzero(touched)[-1] :])[0])
-    fits = allowed_spans(encoding.word_ids, pairs)[first, last]
-    return (first, last, pairs, encoding.word_ids) if fits else None
+    halves, offsets = pair_halves(encoding.offsets, encoding.sequence_ids, row.context), np.array(encoding.offsets)
+    allowed = allowed_spans(encoding.word_ids, halves, fresh_pieces(encoding, row.question, row.context))
+    first = last = 0
+    if row.start >= 0:
+        starts, ends = whole_words(encoding.word_ids)
+        touched = (halves >= 0) & (offsets[:, 1] > row.start) & (offsets[:, 0] < row.start + len(row.answer))
+        if not touched.any():
+            return None
+        # The words that the answer is in, whole.
+        first = int(np.flatnonzero(starts[: np.flatnonzero(touched)[0] + 1])[-1])
+        last = int(np.flatnonzero(touched)[-1] + np.flatnonzero(ends[np.flatnonzero(touched)[-1] :])[0])
+        if not allowed[first, last]:
+            return None
+    allowed[0, 0] = True
+    pairs = likeness(row.question, row.context)
+    alike = np.where(halves[:, None] >= 0, pairs[halves.clip(0) // 2], np.float32(0))
+    return Marked((first, last), allowed, alike)

@@ -66,6 +66,7 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option(min=0, help="With --limit: a random sample instead of the first questions.")
     ] = None,
+    stratify: Annotated[bool, typer.Option("--stratify", help="With --limit: keep shares of types and hops.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder, created if missing.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all methods; may be repeated.")
@@ -133,6 +134,7 @@ def evaluate(
             {"--method": method, "--questions": questions, "--index": index, "--limit": limit, "--seed": seed}
             | {"--out": out, "--set": settings, "--overlay": overlay, "--ablations": ablations, "--suite": suite}
             | {"--contexts": contexts or None, "--perfect": perfect or None, "--wrong": wrong or None}
+            | {"--stratify": stratify or None}
         )
         folder = RunFolder(resume)
         about, asked = folder.about(), folder.questions()
@@ -144,10 +146,10 @@ def evaluate(
     else:
         variants, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
         _refuse_unused_index(contexts, variants)
-        asked = _questions(questions, dataset, limit, seed)
+        asked = _questions(questions, dataset, limit, seed, stratify)
         folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
-        about |= {"suite": suite} if suite else {}
+        about |= ({"suite": suite} if suite else {}) | ({"stratified": True} if stratify else {})
         about |= _simulated(perfect, wrong, seed)
         evaluating.check_gate(gate, variants, asked)
         again = _again(folder, judge)
@@ -221,11 +223,17 @@ def _refuse_unused_index(contexts: bool, variants: Sequence[Variant]) -> None:
         )
 
 
-def _questions(path: Path | None, dataset: str, limit: int | None, seed: int | None) -> list[Question]:
+def _questions(
+    path: Path | None, dataset: str, limit: int | None, seed: int | None, stratified: bool
+) -> list[Question]:
     from hopgraph.evaluation.data import sample
     from hopgraph.evaluation.datasets import read_questions
+    from inference.errors import InputError
 
-    return sample(read_questions(_required(path, "--questions", "a file of questions"), dataset), limit, seed)
+    if stratified and limit is None:
+        raise InputError("--stratify: goes with --limit", hint="such as --limit 250")
+    asked = read_questions(_required(path, "--questions", "a file of questions"), dataset)
+    return sample(asked, limit, seed, stratified=stratified)
 
 
 def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:

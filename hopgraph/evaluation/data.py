@@ -51,14 +51,40 @@ class Question:
     """Indices of the gold `contexts`, from 0, if the benchmark gives them: MuSiQue has several of one title."""
 
 
-def sample(questions: Sequence[Question], limit: int | None, seed: int | None) -> list[Question]:
-    """At most `limit` questions in file order: the first ones, or with a seed a reproducible random sample."""
+def sample(
+    questions: Sequence[Question], limit: int | None, seed: int | None, *, stratified: bool = False
+) -> list[Question]:
+    """At most `limit` questions in file order: the first ones, or with a seed a reproducible random sample.
+
+    Args:
+        questions: All.
+        limit: None: all of them.
+        seed: None: the first ones.
+        stratified: Keep the shares of types and hops (CompactRAG, Sec. 4.1), to a question each; without a seed, that
+            of seed 0.
+    """
     if limit is None or limit >= len(questions):
         return list(questions)
+    if stratified:
+        return [questions[at] for at in _stratified(questions, limit, seed or 0)]
     if seed is None:
         return list(questions[:limit])
     chosen = random.Random(seed).sample(range(len(questions)), limit)  # noqa: S311
     return [questions[at] for at in sorted(chosen)]
+
+
+def _stratified(questions: Sequence[Question], limit: int, seed: int) -> list[int]:
+    """Places of a sample whose strata have their shares, rounded by largest remainder."""
+    strata: dict[tuple[str, int], list[int]] = {}
+    for at, question in enumerate(questions):
+        strata.setdefault((question.type, question.hops or 0), []).append(at)
+    exact = {key: limit * len(places) / len(questions) for key, places in strata.items()}
+    counts = {key: int(share) for key, share in exact.items()}
+    remainders = sorted(strata, key=lambda key: (counts[key] - exact[key], key))
+    for key in remainders[: limit - sum(counts.values())]:
+        counts[key] += 1
+    draw = random.Random(seed)  # noqa: S311
+    return sorted(at for key in sorted(strata) for at in draw.sample(strata[key], counts[key]))
 
 
 def as_row(question: Question) -> dict[str, Any]:

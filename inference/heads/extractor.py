@@ -6,25 +6,19 @@ it does, and where it fails.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from inference.heads.npz import load_head
-from inference.heads.scores import SPAN, readable, softmax, span_scores, whole_words
+from inference.heads.pair_context import Pair, allowed_spans, fresh_pieces, likeness, pair_halves, pairs_in
+from inference.heads.scores import SPAN, readable, softmax, span_scores
 from inference.heads.trunk import LONGEST, Array, UpperLayers, get_trunk
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding
+__all__ = ["Extraction", "answer_scores", "extract_answers"]
 
-__all__ = ["LONGEST_ANSWER", "Extraction", "allowed_spans", "answer_pieces", "extract_answers", "likeness"]
-
-LONGEST_ANSWER = 40
-"""Word pieces of the longest answer that is looked for."""
 _SPECIAL_PIECES = 3
 
 
@@ -32,21 +26,13 @@ class Extraction(NamedTuple):
     """An answer found in a context."""
 
     answer: str
-    """As it stands in the context; empty when there is nothing to answer from."""
+    """As it stands in the context; empty when no pair answers."""
     start: int
     """Where it starts, in characters of the context."""
     end: int
     """Where it ends."""
     probability: float
-    """Of this span among all that could be the answer, 0 to 1."""
-
-
-class _Pair(NamedTuple):
-    """Where a pair is in the context, in characters."""
-
-    start: int
-    answer: int
-    end: int
+    """Of this span among all that could be the answer and there being none, 0 to 1; 0 for no answer."""
 
 
 def extract_answers(items: Sequence[tuple[str, str]]) -> list[Extraction]:
@@ -54,7 +40,9 @@ def extract_answers(items: Sequence[tuple[str, str]]) -> list[Extraction]:
 
     Args:
         items: A question and its context: pairs as `question`, line break, `answer`, with a blank line between two. A
-            pair of one line is all answer. An answer never takes words of a pair's question, nor of two pairs.
+            pair of one line is all answer. An answer is a stretch of a pair's question or of its answer and has, but
+            for either-or questions, a word that the question lacks. No answer is given where "none of the pairs
+            answers" is more probable than all stretches together.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
@@ -63,98 +51,50 @@ def extract_answers(items: Sequence[tuple[str, str]]) -> list[Extraction]:
 
 
 def _extract(question: str, context: str) -> Extraction:
-    question, text = readable(question, 1000), readable(context, 50_000)
-    found = [_scored_spans(question, text[start:end], start) for start, end in _windows(question, text)]
-    spans, scores = [span for some, _ in found for span in some], [scores for _, scores in found]
-    if not spans:
+    spans, scores = answer_scores(question, context)
+    probabilities = softmax(np.concatenate([scores, np.zeros(1, np.float32)]))
+    if probabilities[-1] >= 0.5:
         return Extraction("", 0, 0, 0.0)
-    probabilities = softmax(np.concatenate(scores))
-    best = int(probabilities.argmax())
+    best = int(probabilities[:-1].argmax())
     start, end = spans[best]
     return Extraction(context[start:end], start, end, float(probabilities[best]))
 
 
-def _scored_spans(question: str, text: str, at: int) -> tuple[list[tuple[int, int]], Array]:
-    """All stretches that can be the answer, in characters counted from `at` on, and their scores."""
+def answer_scores(question: str, context: str) -> tuple[list[tuple[int, int]], Array]:
+    """All stretches that can be the answer, in characters, and their scores; that of no answer is 0.
+
+    Raises:
+        StoreError: The encoder or the trained weights can't be read.
+    """
+    question, text = readable(question, 1000), readable(context, 50_000)
+    found = [_window_scores(question, text[start:end], start) for start, end in _windows(question, text)]
+    scores = [part for _, part in found]
+    return [span for some, _ in found for span in some], np.concatenate(scores or [np.zeros(0, np.float32)])
+
+
+def _window_scores(question: str, text: str, at: int) -> tuple[list[tuple[int, int]], Array]:
+    """The stretches of a part of the context, in characters counted from `at` on, and their scores."""
     trunk, (upper, weights) = get_trunk(int8=True), _head()
     encoding = trunk.pieces(question, text)
-    pairs = answer_pieces(encoding, text)
-    firsts, lasts = np.nonzero(allowed_spans(encoding.word_ids, pairs))
+    halves = pair_halves(encoding.offsets, encoding.sequence_ids, text)
+    fresh = fresh_pieces(encoding, question, text)
+    firsts, lasts = np.nonzero(allowed_spans(encoding.word_ids, halves, fresh))
     if not len(firsts):
         return [], np.zeros(0, np.float32)
     scores = span_scores(upper.states(trunk.states(encoding.ids)), weights)
     fitting: Array = likeness(question, text) @ weights["likeness"]
     offsets = encoding.offsets
     spans = [(at + offsets[i][0], at + offsets[j][1]) for i, j in zip(firsts, lasts, strict=True)]
-    return spans, scores[firsts, lasts] + fitting[pairs[firsts]]
-
-
-def allowed_spans(words: Sequence[int | None], pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which stretches can be an answer, by first and last word piece: whole words of one pair's answer, not too long.
-
-    Args:
-        words: Which word each piece is of.
-        pairs: Which pair's answer each piece is of, as `answer_pieces` gives it.
-    """
-    starts, ends = whole_words(words)
-    place = np.arange(len(pairs))
-    reach = place[None, :] - place[:, None]
-    same: NDArray[np.bool_] = (pairs[:, None] == pairs) & (pairs >= 0)
-    return same & (reach >= 0) & (reach < LONGEST_ANSWER) & starts[:, None] & ends
-
-
-def answer_pieces(encoding: Encoding, text: str) -> NDArray[np.int64]:
-    """Which pair's answer each word piece is of, counted from 0; -1 for pieces that are no answer's. Shape (pieces,).
-
-    Args:
-        encoding: A question and pairs, read together.
-        text: The pairs.
-    """
-    numbers = np.full(len(encoding.ids), -1, np.int64)
-    second = np.array([text_number == 1 for text_number in encoding.sequence_ids])
-    offsets = np.array(encoding.offsets)
-    for number, pair in enumerate(_pairs(text)):
-        inside = (offsets[:, 0] >= pair.answer) & (offsets[:, 1] <= pair.end) & (offsets[:, 0] < offsets[:, 1])
-        numbers[second & inside] = number
-    return numbers
-
-
-def likeness(question: str, text: str) -> Array:
-    """How much the words of a question are those of each pair, shape (pairs, 2), numbered as in `answer_pieces`.
-
-    F1 of the words of the two questions, and the share of the question's words that the whole pair has.
-    """
-    asked = _words(question)
-    rows = []
-    for pair in _pairs(text):
-        own, whole = _words(text[pair.start : pair.answer]), _words(text[pair.start : pair.end])
-        rows.append((2 * len(asked & own) / max(len(asked) + len(own), 1), len(asked & whole) / max(len(asked), 1)))
-    return np.array(rows, np.float32).reshape(-1, 2)
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
-
-
-def _pairs(context: str) -> list[_Pair]:
-    """The pairs of a context that have an answer."""
-    found, at = [], 0
-    for gap in [*re.finditer(r"\n[^\S\n]*\n\s*", context), None]:
-        end = gap.start() if gap else len(context)
-        start, block = at, context[at:end].rstrip()
-        at = gap.end() if gap else end
-        if block.strip():
-            start += len(block) - len(block.lstrip())
-            line = context.find("\n", start, start + len(block.lstrip()))
-            found.append(_Pair(start, start if line < 0 else line + 1, start + len(block.lstrip())))
-    return found
+    # The first piece, which is of neither text, stands for "none of these".
+    none = scores[0, 0] + weights["none"][0]
+    return spans, scores[firsts, lasts] + fitting[halves[firsts] // 2] - none
 
 
 def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
     """Stretches of a context that the encoder can read beside the question, cut between pairs; in characters."""
-    trunk, pairs = get_trunk(int8=True), _pairs(context)
+    trunk, pairs = get_trunk(int8=True), pairs_in(context)
     room = LONGEST - len(trunk.pieces(question).ids) - (_SPECIAL_PIECES - 2)
-    taken: list[_Pair] = []
+    taken: list[Pair] = []
     used = 0
     for pair in pairs:
         size = len(trunk.pieces("", context[pair.start : pair.end]).ids) - _SPECIAL_PIECES
@@ -169,5 +109,5 @@ def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=1)
 def _head() -> tuple[UpperLayers, dict[str, Array]]:
-    """The trained upper layers, and the span head with the weights of likeness."""
-    return load_head("extractor.npz", (*SPAN, "likeness"), hint="make train-extractor", int8=True)
+    """The trained upper layers, and the span head with the weights of likeness and of no answer."""
+    return load_head("extractor.npz", (*SPAN, "likeness", "none"), hint="make train-extractor", int8=True)

@@ -14,4 +14,16 @@ SUITES = {
             Row("compactrag other reader", {"index": "{index}-other-reader"}),
         ),
     ),
+    "compactrag-tokens": Suite(
+        "compactrag",
+        "tokens as questions add up, beside the iterative baselines (CompactRAG, Fig. 3); `benchmarks/token_curve.py` "
+        "adds up what was read beforehand and puts the paper's tokens a question beside ours",
+        (
+            Row("compactrag"),
+            Row("standard_rag", method="standard_rag"),
+            Row("self_ask", method="self_ask"),
+            Row("ircot", method="ircot"),
+            Row("iter_retgen", method="iter_retgen"),
+        ),
+    ),
 }

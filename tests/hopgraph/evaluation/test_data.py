@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 
 import pytest
 
@@ -319,3 +320,20 @@ def test_sampling(file):
     assert sample(questions, 3, None) == questions[:3]
     assert sample(questions, None, 1) == sample(questions, 99, 1) == questions
     assert sample(questions, 5, 1) == sample(questions, 5, 1) != sample(questions, 5, 2)
+
+
+def test_a_stratified_sample_keeps_the_shares_of_types_and_hops(file):
+    kinds = [("bridge", 2)] * 70 + [("comparison", 2)] * 20 + [("bridge", 4)] * 10
+    rows = lines(*({"question": f"q{n}", "type": kind, "hops": hops} for n, (kind, hops) in enumerate(kinds)))
+    questions = read_questions(file(rows, "q.jsonl"))
+    for seed in range(20):
+        chosen = sample(questions, 20, seed, stratified=True)
+        assert Counter((one.type, one.hops) for one in chosen) == {
+            ("bridge", 2): 14,
+            ("comparison", 2): 4,
+            ("bridge", 4): 2,
+        }
+        assert chosen == sorted(chosen, key=questions.index)
+    assert len(sample(questions, 7, 0, stratified=True)) == 7
+    assert sample(questions, 20, 1, stratified=True) != sample(questions, 20, 2, stratified=True)
+    assert sample(questions, None, 1, stratified=True) == questions

@@ -10,8 +10,9 @@ import pytest
 import inference.heads.extractor
 import inference.heads.npz
 from inference.errors import StoreError
-from inference.heads.extractor import Extraction, answer_pieces, extract_answers
+from inference.heads.extractor import Extraction, extract_answers
 from inference.heads.npz import save_weights
+from inference.heads.pair_context import fresh_words, pair_halves
 from inference.heads.trunk import get_trunk
 
 PAIRS = (
@@ -44,20 +45,27 @@ def test_answers_that_are_phrases_are_found_too():
     assert [one.answer for one in found] == ["Henry David Thoreau", "Jane Austen", "James Joyce"]
 
 
-def test_an_answer_is_a_stretch_of_one_pairs_answer():
-    questions = [
-        *ANSWERS,
-        "What?",
-        "",
-        "Emma",
-        "Who wrote the novel Emma? When? Where is it set? Who published Ulysses?",
-    ]
-    lines = [pair.split("\n")[1] for pair in PAIRS]
-    for found in extract_answers([(question, CONTEXT) for question in questions]):
-        assert found.answer
+def test_an_answer_is_a_stretch_of_one_half_of_a_pair():
+    halves = [half for pair in PAIRS for half in pair.split("\n")]
+    for found in extract_answers([(question, CONTEXT) for question in [*ANSWERS, "What?", "", "Emma"]]):
         assert CONTEXT[found.start : found.end] == found.answer
-        assert any(found.answer in line for line in lines)
-        assert 0 < found.probability <= 1
+        assert any(found.answer in half for half in halves)
+        assert bool(found.answer) == (found.probability > 0)
+
+
+def test_an_answer_may_stand_in_a_pair_s_question_and_never_is_what_was_asked_about():
+    (found,) = extract_answers([("Who wrote Dune Road?", "What book did Vera Kim write?\nDune Road")])
+    assert found.answer in ("", "Vera Kim", "book did Vera Kim")
+    assert "Dune Road" not in found.answer
+
+
+def test_words_of_the_question_answer_either_or_questions_alone():
+    context = "Who was older?\nAnn Lee was older than Bob Ray."
+    asked = "Who was older, Ann Lee or Bob Ray?"
+    assert fresh_words("Was Ann Lee older than Bob Ray?", context.partition("\n")[2]) == []
+    assert [context[a:b] for a, b in fresh_words(asked, context)] == [
+        "Who", "older", "Ann", "Lee", "older", "than", "Bob", "Ray"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("context", ["", " ", "\n\n", "\n \n\t\n"])
@@ -106,14 +114,21 @@ def test_odd_contexts_give_a_stretch_of_themselves(context: str):
     assert context[found.start : found.end] == found.answer
 
 
-def test_answer_pieces_are_those_of_the_answers_lines_numbered_by_pair():
+def test_halves_of_pairs_are_numbered_questions_even_and_answers_odd():
     text = "Who?\nJane Austen\n\nsingle line\n \n\nWhen?\nin 1815"
     encoding = get_trunk().pieces("a question", text)
-    numbers = answer_pieces(encoding, text)
+    halves = pair_halves(encoding.offsets, encoding.sequence_ids, text)
+    shown = {n: [t for t, half in zip(encoding.tokens, halves, strict=True) if half == n] for n in range(6)}
+    assert shown == {
+        0: ["who", "?"],
+        1: ["jane", "austen"],
+        2: [],
+        3: ["single", "line"],
+        4: ["when", "?"],
+        5: ["in", "1815"],
+    }
     assert encoding.tokens[0] == "[CLS]"
-    assert [t for t, n in zip(encoding.tokens, numbers, strict=True) if n == 0] == ["jane", "austen"]
-    assert [t for t, n in zip(encoding.tokens, numbers, strict=True) if n == 1] == ["single", "line"]
-    assert [t for t, n in zip(encoding.tokens, numbers, strict=True) if n == 2] == ["in", "1815"]
+    assert halves[0] == -1
 
 
 def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -121,7 +136,7 @@ def test_weights_of_something_else_are_refused(tmp_path: Path, monkeypatch: pyte
     get_trunk()
     monkeypatch.setattr(inference.heads.npz, "files", lambda _: tmp_path)
     inference.heads.extractor._head.cache_clear()
-    with pytest.raises(StoreError, match=r"extractor\.npz: the weights lack likeness, span_bias") as caught:
+    with pytest.raises(StoreError, match=r"extractor\.npz: the weights lack likeness, none, span_bias") as caught:
         extract_answers([("Who?", "Who?\nShe.")])
     assert caught.value.hint == "make train-extractor"
     inference.heads.extractor._head.cache_clear()
