@@ -1,4 +1,4 @@
-"""The words of retrieved question-answer pairs that answer a question: CompactRAG's answer extractor (Sec. 3.2.2).
+"""CompactRAG's answer extractor (Sec. 3.2.2): the span of retrieved question-answer pairs that answers a question.
 
 A span head reads the question together with the pairs. `training/README.md` says how it was trained, how well
 it does, and where it fails.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_ANSWER", "Extraction", "allowed_spans", "answer_pieces", "extract_answers", "likeness"]
 
 LONGEST_ANSWER = 40
-"""Word pieces of the longest answer that is looked for."""
+"""Maximum word pieces of an answer."""
 _SPECIAL_PIECES = 3
 
 
@@ -32,17 +32,17 @@ class Extraction(NamedTuple):
     """An answer found in a context."""
 
     answer: str
-    """As it stands in the context; empty when there is nothing to answer from."""
+    """Verbatim text of the context; empty without pairs."""
     start: int
-    """Where it starts, in characters of the context."""
+    """Start, as a character offset into the context."""
     end: int
-    """Where it ends."""
+    """End, exclusive."""
     probability: float
-    """Of this span among all that could be the answer, 0 to 1."""
+    """Probability of this span among all allowed ones, 0 to 1."""
 
 
 class _Pair(NamedTuple):
-    """Where a pair is in the context, in characters."""
+    """Character offsets of a pair in the context."""
 
     start: int
     answer: int
@@ -75,7 +75,7 @@ def _extract(question: str, context: str) -> Extraction:
 
 
 def _scored_spans(question: str, text: str, at: int) -> tuple[list[tuple[int, int]], Array]:
-    """All stretches that can be the answer, in characters counted from `at` on, and their scores."""
+    """All allowed spans, as character offsets plus `at`, and their scores."""
     trunk, (upper, weights) = get_trunk(int8=True), _head()
     encoding = trunk.pieces(question, text)
     pairs = answer_pieces(encoding, text)
@@ -90,7 +90,7 @@ def _scored_spans(question: str, text: str, at: int) -> tuple[list[tuple[int, in
 
 
 def allowed_spans(words: Sequence[int | None], pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which stretches can be an answer, by first and last word piece: whole words of one pair's answer, not too long.
+    """Mask of allowed spans, by first and last word piece: whole words of one pair's answer, not too long.
 
     Args:
         words: Which word each piece is of.
@@ -120,7 +120,7 @@ def answer_pieces(encoding: Encoding, text: str) -> NDArray[np.int64]:
 
 
 def likeness(question: str, text: str) -> Array:
-    """How much the words of a question are those of each pair, shape (pairs, 2), numbered as in `answer_pieces`.
+    """Lexical overlap of a question with each pair, shape (pairs, 2), numbered as in `answer_pieces`.
 
     F1 of the words of the two questions, and the share of the question's words that the whole pair has.
     """
@@ -151,7 +151,7 @@ def _pairs(context: str) -> list[_Pair]:
 
 
 def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
-    """Stretches of a context that the encoder can read beside the question, cut between pairs; in characters."""
+    """Windows of a context that fit the encoder together with the question, cut between pairs; character spans."""
     trunk, pairs = get_trunk(int8=True), _pairs(context)
     room = LONGEST - len(trunk.pieces(question).ids) - (_SPECIAL_PIECES - 2)
     taken: list[_Pair] = []
