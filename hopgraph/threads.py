@@ -1,4 +1,4 @@
-"""Threads as their checkpoints have them: settings, state and result; and changes of settings on resuming."""
+"""Threads read from their checkpoints: settings, state and result; and changes of settings on resuming."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Thread:
     question_id: str = "ask"
     finished: bool = False
     waiting: list[Waiting] = field(default_factory=list)
-    """Decisions it waits for."""
+    """Pending decisions."""
     changes: list[Change] = field(default_factory=list)
-    """Settings that were changed when it was resumed."""
+    """Settings changed on resuming."""
 
     @property
     def method(self) -> str:
@@ -44,16 +44,16 @@ class Thread:
 
     @property
     def origin(self) -> Origin:
-        """Its origin, as its checkpoints have it."""
+        """Its origin, as stored in its checkpoints."""
         settings = self.context.model_dump(mode="json", exclude_unset=True)
         return Origin(self.method, self.question_id, self.question, settings, self.changes)
 
 
 async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
-    """What a thread was started with, and whether it has ended.
+    """Read a thread's settings and progress.
 
     Raises:
-        StoreError: There is no such thread, or it was not written by hopgraph.
+        StoreError: The thread is unknown, or was not written by Hopgraph.
     """
     config = config_of(check_thread(thread))
     latest = await saver.aget_tuple(config)
@@ -65,12 +65,12 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
         )
     kept = await find_origin(thread, saver)
     origin = kept[0] if kept else None
-    strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="start it anew")
+    strange = StoreError(f"thread {thread} does not say which method it belongs to", hint="ask the question again")
     if origin is None or origin.method not in METHODS:
         raise strange
     state = await load(origin.method, saver).aget_state(config)
     given = origin.context
-    if given is None:  # the server's: until the first node has ended, the settings are in the metadata alone
+    if given is None:  # LangGraph's server: until the first node has completed, only the metadata have the settings
         fields = context_class(origin.method).model_fields
         begun = {name: value for name, value in (latest.metadata or {}).items() if name in fields}
         given = state.values.get("settings", begun)
@@ -81,17 +81,17 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
         context = make_context(origin.method, given)
     except (InputError, ValueError, TypeError):
         raise strange from None
-    # Not `next`: it leaves out tasks whose writes are kept already, and a kill may come before their step is.
+    # Not `next`: it omits tasks whose writes are stored, but a kill may precede the step's checkpoint.
     return Thread(thread, context, question, origin.id, not state.tasks, _waiting(state), origin.changes)
 
 
 async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: RunError | None = None) -> Result:
-    """The result of a thread as far as it got.
+    """The result of a thread in its current state.
 
     Args:
         thread: The thread.
-        saver: Where it is kept.
-        error: Why it did not end, if it did not.
+        saver: Its checkpointer.
+        error: The error that stopped it, if any.
 
     Raises:
         StoreError: Its state can't be read.
@@ -99,7 +99,7 @@ async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: Ru
     snapshot = await load(thread.method, saver).aget_state(config_of(thread.id), subgraphs=True)
     waiting = _waiting(snapshot)
     if waiting and error is None:
-        error = RunError(kind="review", message="a person has to decide before it goes on", node=waiting[0]["node"])
+        error = RunError(kind="review", message="waiting for a person's decision", node=waiting[0]["node"])
     with readable(thread.id):
         result = result_of(
             values_of(snapshot),
@@ -115,10 +115,10 @@ async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: Ru
 
 
 def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
-    """A thread with other settings from here on: only those of `Context.may_change` may change.
+    """A thread with changed settings; only those of `Context.may_change` can change.
 
     Raises:
-        InputError: It has ended, or a setting is unknown, wrong, or one that has to stay as it is.
+        InputError: It has ended, or a setting is unknown, invalid or fixed.
     """
     before = found.context.model_dump(mode="json")
     context = make_context(found.method, {**found.context.model_dump(mode="json", exclude_unset=True), **values})
@@ -129,19 +129,19 @@ def changed(found: Thread, values: Mapping[str, Any]) -> Thread:
     if found.finished:
         raise InputError(
             f"{next(iter(differing))}: thread {found.id} has ended; nothing can be changed any more",
-            hint="ask the question anew with the other setting",
+            hint="ask the question again with the other setting",
         )
     if fixed := sorted(differing.keys() - context.may_change):
         raise InputError(
-            f"{fixed[0]}: can't change in the middle of a run: what it has found so far rests on the old value",
-            hint=f"settings that can: {', '.join(sorted(context.may_change))}; for others ask the question anew",
+            f"{fixed[0]}: can't change during a run: its results so far depend on the old value",
+            hint=f"settings that can: {', '.join(sorted(context.may_change))}; for others ask the question again",
         )
     change = Change(at=datetime.now(UTC).isoformat(timespec="seconds"), settings=differing)
     return replace(found, context=context, changes=[*found.changes, change])
 
 
 async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> list[EvidencePassage]:
-    """The passages that a thread's answer rests on, best first; text that can't be had any more is ""."""
+    """The evidence passages of a thread's answer, best first; text that is no longer available is ""."""
     from nodes.kit.passages import find
 
     state = (await load(found.method, saver).aget_state(config_of(found.id))).values
@@ -160,7 +160,7 @@ async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> l
 
 
 def values_of(snapshot: Any) -> dict[str, Any]:
-    """A run's state by its `StateSnapshot`, with steps and calls of the subgraphs that it was cut off in."""
+    """A run's state in its `StateSnapshot`, including steps and calls of interrupted subgraphs."""
     values = dict(snapshot.values)
     for task in snapshot.tasks:
         if hasattr(task.state, "tasks"):
@@ -171,7 +171,7 @@ def values_of(snapshot: Any) -> dict[str, Any]:
 
 
 def _waiting(snapshot: Any) -> list[Waiting]:
-    """What a run waits for a person to decide, by its `StateSnapshot`."""
+    """Pending decisions in a run's `StateSnapshot`."""
     return [
         Waiting(id=row.id, node=task.name, about=dict(row.value))
         for task in snapshot.tasks
@@ -182,15 +182,15 @@ def _waiting(snapshot: Any) -> list[Waiting]:
 
 @contextmanager
 def readable(thread: str) -> Iterator[None]:
-    """For what reads a run's state: somebody may have edited it, or the file is damaged, or of another version.
+    """Convert errors from reading an invalid state (edited, damaged or of another version).
 
     Raises:
-        StoreError: It is not as it should be.
+        StoreError: The state is invalid.
     """
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
         raise StoreError(
             f"thread {thread}: its state can't be read ({type(problem).__name__}: {problem})",
-            hint="ask the question anew",
+            hint="ask the question again",
         ) from problem
