@@ -10,7 +10,7 @@ from graphs.about import About
 from nodes.compactrag.answer_extractor import answer_extractor
 from nodes.compactrag.context import CompactContext
 from nodes.compactrag.dag import in_wave
-from nodes.compactrag.pair_collector import pair_blocks, pair_collector, resolved
+from nodes.compactrag.pair_collector import pair_blocks, pair_collector, resolved, synthesizer_prompt
 from nodes.compactrag.pair_retriever import pair_retriever
 from nodes.compactrag.question_decomposer import question_decomposer
 from nodes.compactrag.rewriter import rewriter
@@ -42,9 +42,7 @@ builder.add_node("rewriter", rewriter)
 builder.add_node("retriever", pair_retriever)
 builder.add_node("extractor", answer_extractor)
 builder.add_node("collector", pair_collector)
-builder.add_node(
-    "generator", generator("compactrag/synthesizer", blocks=pair_blocks, values=resolved, output=ReasonedAnswer)
-)
+builder.add_node("generator", generator(synthesizer_prompt, blocks=pair_blocks, values=resolved, output=ReasonedAnswer))
 
 AFTER_WAVE: dict[Hashable, str] = {"next wave": "rewriter", "all resolved": "collector"}
 builder.add_edge(START, "intake")

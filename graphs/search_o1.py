@@ -19,7 +19,7 @@ __all__ = ["ABOUT", "builder"]
 
 ABOUT = About(
     name="Search-o1",
-    summary="searches within a chain of reasoning, which gets what is useful of the passages",
+    summary="reasoning that pauses to search, and continues with what a separate call refines from the passages",
     citation="Li et al., Search-o1: Agentic Search-Enhanced Large Reasoning Models",
     published="2025-01",
     kind="baseline",

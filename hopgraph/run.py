@@ -270,7 +270,9 @@ def _error(problem: HopgraphError, node: str) -> RunError:
 
 def _failed_node(snapshot: Any) -> str:
     """Name of the innermost failed node in a graph's `StateSnapshot`; "" if none failed."""
-    failed = next((task for task in snapshot.tasks if task.error is not None), next(iter(snapshot.tasks), None))
+    # A failed parallel node may not be marked yet; those that have a result did not fail.
+    unfinished = [task for task in snapshot.tasks if task.result is None]
+    failed = next((task for task in snapshot.tasks if task.error is not None), next(iter(unfinished), None))
     if failed is None:
         return ""
     return (_failed_node(failed.state) if hasattr(failed.state, "tasks") else "") or failed.name

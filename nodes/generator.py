@@ -65,7 +65,7 @@ async def passages_or_sentences(state: State, context: Any) -> list[str]:
 
 
 def generator(
-    prompt: str,
+    prompt: str | Callable[[Any], str],
     *,
     blocks: Blocks | None = passages_or_sentences,
     evidence: Callable[[Any], list[PassageRef]] | None = None,
@@ -75,7 +75,7 @@ def generator(
     """A node that writes the answer and ends the run.
 
     Args:
-        prompt: Name of the prompt; it is given `question` and, with blocks, `evidence`.
+        prompt: Name of the prompt, or what gives it for a context; it is given `question` and, with blocks, `evidence`.
         blocks: Input of the answer; None: the question alone.
         evidence: Passages recorded as its evidence; by default the state's `evidence`.
         values: Values of further variables of the prompt.
@@ -85,7 +85,7 @@ def generator(
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = await ask_model(
             runtime,
-            prompt,
+            prompt if isinstance(prompt, str) else prompt(runtime.context),
             output,
             {"question": quoted(state["question"]), **values(state)},
             at=f"root/{node_name()}",
@@ -113,14 +113,15 @@ def _sentences(state: State, context: Any) -> list[SentenceRef]:
     return as_refs(state["sentences"]) if getattr(context, "answer_from", "passages") == "sentences" else []
 
 
-def read_answer(output: Any, context: Context) -> FinalAnswer:
+def read_answer(output: Any, context: Context, *, final: bool = True) -> FinalAnswer:
     """The answer of an output (None: it can't be parsed), "" if there is none, and the status of the run.
 
-    Where abstaining is off, words such as `Unknown` are answers.
+    Where abstaining is off, words such as `Unknown` are answers. That is so for the `final` answer alone: a step before
+    it may find none.
     """
     if output is None:
         return FinalAnswer(answer="", status="failed", abstention="")
     answer = plain(output.answer)
-    if is_abstention(answer, words=context.abstain == "on"):
+    if is_abstention(answer, words=not final or context.abstain == "on"):
         return FinalAnswer(answer="", status="unanswerable", abstention=answer)
     return FinalAnswer(answer=answer, status="answered", abstention="")

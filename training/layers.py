@@ -5,7 +5,7 @@ Mirrors `inference/heads/`, which runs the result without torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -139,6 +139,13 @@ class ClassHead(nn.Module):
         hidden = functional.gelu(self.hidden(inputs), approximate="tanh")
         result: Tensor = self.scores(functional.dropout(hidden, 0.1, self.training))
         return result.float()
+
+    def load(self, weights: Mapping[str, Array], hidden: str, scores: str) -> None:
+        """Take weights that `arrays` gave under these names."""
+        with torch.no_grad():
+            for name, layer in ((hidden, self.hidden), (scores, self.scores)):
+                layer.weight.copy_(torch.from_numpy(weights[name].T.copy()))
+                layer.bias.copy_(torch.from_numpy(weights[f"{name}_bias"].copy()))
 
     def arrays(self, hidden: str, scores: str) -> dict[str, Array]:
         """The weights of both layers under these names, each with its `_bias`."""

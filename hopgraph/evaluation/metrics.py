@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -25,6 +25,7 @@ __all__ = [
     "METRICS",
     "Outcome",
     "Overlap",
+    "Review",
     "all_retrieved",
     "containment",
     "entity_accuracy",
@@ -44,6 +45,14 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+class Review(NamedTuple):
+    """A review of an answer to a step of a run."""
+
+    accepted: bool
+    right: bool
+    """Whether the answer is right."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Arguments of the metrics: a result and its question's gold. None: the question has no such gold."""
@@ -58,6 +67,12 @@ class Outcome:
     """Passages that any search returned, and gold passages."""
     facts: tuple[Set[Fact], Set[Fact]] | None = None
     """Evidence sentences, of a method that names them, and gold ones."""
+    levels: tuple[Sequence[int]] | None = None
+    """Depths of the nodes of the run's tree."""
+    reviews: tuple[Sequence[Review]] | None = None
+    """Reviews of answers to steps."""
+    hops: tuple[int, int] | None = None
+    """The hop count that the run worked with, and the question's."""
 
 
 METRICS: Registry[Outcome] = Registry()

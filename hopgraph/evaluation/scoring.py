@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import TypedDict
 
+from hopgraph.evaluation.control import hop_counts, levels, reviews
 from hopgraph.evaluation.costs import COSTS
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import counts_as, gold_of
@@ -30,7 +32,7 @@ class Scored(Result):
     answers: list[str]
     """The gold answers."""
     metrics: dict[str, float]
-    """By name in `METRICS`; empty where no gold is known."""
+    """By name in `METRICS`: those that apply."""
 
 
 class Record(TypedDict):
@@ -79,11 +81,19 @@ def _outcome(result: Result, question: Question, passages: Mapping[str, Passage]
     elif question.answerable and not question.answers:
         answer = None
     entities = (prediction, question.entities) if question.entities else None
+    steps = Outcome(levels=levels(result), reviews=reviews(result, question), hops=hop_counts(result, question))
     gold = gold_of(question)
     if not gold:
-        return Outcome(answer, entities)
+        return replace(steps, answer=answer, entities=entities)
     evidence, retrieved = ({counts_as(key, question, passages) for key in result[k]} for k in ("evidence", "retrieved"))
-    return Outcome(answer, entities, (evidence, gold), (retrieved, gold), _facts(result, question, passages, starts))
+    return replace(
+        steps,
+        answer=answer,
+        entities=entities,
+        evidence=(evidence, gold),
+        retrieved=(retrieved, gold),
+        facts=_facts(result, question, passages, starts),
+    )
 
 
 def _true_word(result: Result, question: Question) -> str:

@@ -37,6 +37,8 @@ class Group(TypedDict):
     """Of the variant's questions whose evidence lacks a gold passage, the share in this group (PRISM, Tables 8-11)."""
     share_of_wrong: float | None
     """Of its wrong answers, the share in this group."""
+    right_at_wrong_hops: float | None
+    """Of the group's questions whose hop count was predicted wrong, the share answered right (PAR-RAG, Table 4)."""
 
 
 class VariantSummary(TypedDict):
@@ -66,7 +68,9 @@ class VariantSummary(TypedDict):
     """Mean cost of a question, at the price given."""
     mismatch_at_full_recall: float | None
     match_at_partial_recall: float | None
-    """This and the five above are `TOTALS`."""
+    review_agreement: float | None
+    right_at_wrong_hops: float | None
+    """This and the seven above are `TOTALS`."""
     types: dict[str, Group]
     hops: dict[str, Group]
 
@@ -228,6 +232,9 @@ def _group(records: Sequence[Record], every: Sequence[Record]) -> Group:
         right_despite_missing_gold=sum(bool(m["em"]) and not m["all_gold_retrieved"] for m in both),
         share_of_incomplete=_share(_incomplete, records, every),
         share_of_wrong=_share(_wrong, records, every),
+        right_at_wrong_hops=TOTALS["right_at_wrong_hops"].measure(
+            Totals([r["metrics"] for r in records], {}, {}, None)
+        ),
     )
 
 

@@ -58,6 +58,8 @@ class Case:
     question: str
     answers: tuple[str, ...]
     facts: tuple[Fact, ...]
+    compound: bool = False
+    """Whether each fact is an answer of its own; else they are chained or compared (HANRAG, Sec. 3)."""
 
     @cached_property
     def last(self) -> tuple[Fact, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.metrics import normalise, normalise_title
+from hopgraph.evaluation.oracle import route_of
 from hopgraph.simulation.case import REFERENCE, Case, Fact, same, squeezed
 from inference.errors import InputError
 from stores.passages import Passage
@@ -53,7 +54,8 @@ def cases_of(questions: Sequence[Question], passages: Mapping[str, Sequence[Pass
                 hint="2wikimultihopqa and musique have them; in your own questions `decomposition` is a list of "
                 '{"question", "answer"}',
             )
-        cases.append(Case(question.question, question.answers, tuple(_facts(question, passages))))
+        facts = tuple(_facts(question, passages))
+        cases.append(Case(question.question, question.answers, facts, route_of(question) == "compound"))
     return cases
 
 

@@ -16,10 +16,9 @@ from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
 
 def _route(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """One fact: single step; independent facts: compound; else complex."""
+    """One fact: single step; several answers: compound; facts that are chained or compared: complex."""
     case = the_case(prompt)
-    chained = any(fact.needs for fact in case.facts)
-    right = "single_step" if len(case.facts) == 1 else "complex" if chained else "compound"
+    right = "single_step" if len(case.facts) == 1 else "compound" if case.compound else "complex"
     return {
         "route": {"single_step": "complex", "complex": "compound", "compound": "single_step"}[right] if errs else right
     }

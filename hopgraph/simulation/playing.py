@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import get_args
 
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.gold import gold_passages
@@ -12,11 +13,9 @@ from hopgraph.simulation.agents import PerfectAgents
 from hopgraph.simulation.endpoint import Endpoint
 from hopgraph.simulation.gold import cases_of
 from inference.errors import InputError
-from inference.settings import overridden
+from inference.settings import Role, overridden
 
 __all__ = ["playing"]
-
-_SERVERS = ("llm", "generator", "attribution", "judge")
 
 
 @contextmanager
@@ -47,7 +46,7 @@ def playing(
         cases_of(questions, gold_passages(questions, index)), wrong=simulation.wrong, seed=simulation.seed
     )
     with Endpoint(agents, simulation.model, latency=latency, slots=slots).running() as endpoint:
-        servers = {f"{name}_{field}": None for name in _SERVERS for field in ("url", "model", "api_key")}
+        servers = {f"{name}_{field}": None for name in get_args(Role) for field in ("url", "model", "api_key")}
         # Without the cache, which may hold a model's reply to the same prompt.
         with overridden(**servers | {"llm_url": endpoint.url, "cache": "off"}):
             yield endpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hopgraph.simulation.answering import answer_in_passages, next_unknown, or_mistake, the_case, times_asked
+from hopgraph.simulation.answering import next_unknown, or_mistake, resolved, the_case, times_asked
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 from nodes.search_o1.reasoner import NOTHING, REPEATED
 
@@ -12,11 +12,15 @@ _SEARCH = re.compile(r"^Search: (.*)$", re.MULTILINE)
 _FOUND = re.compile(r"^Search: (.*)\nInformation: (.*)$", re.MULTILINE)
 
 
+def _stated(prompt: Prompt) -> list[tuple[str, str]]:
+    """Queries of the reasoning so far that were answered, with their information."""
+    return [row for row in _FOUND.findall(prompt.text) if row[1] not in (NOTHING, REPEATED)]
+
+
 def _reason(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     """Search for the next unknown fact, reworded after a failed search; answer once the answer follows."""
     case = the_case(prompt)
-    rows = [row for row in _FOUND.findall(prompt.text) if row[1] not in (NOTHING, REPEATED)]
-    stated, known = prompt.stated(case, rows)
+    stated, known = prompt.stated(case, _stated(prompt))
     values = case.values(prompt.shown(case), stated, known)
     found, wanted = case.conclude(values), next_unknown(case, values)
     attempts = times_asked(case, wanted, [(query, "") for query in _SEARCH.findall(prompt.text)]) if wanted else 0
@@ -28,8 +32,10 @@ def _reason(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 
 def _read(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
-    """What the passages say about the query."""
-    return {"information": or_mistake(agents, prompt, answer_in_passages(prompt), errs)}
+    """What the passages say about the query, with what the reasoning so far says."""
+    answers = (resolved(prompt, case, form, prompt.stated(case, _stated(prompt))[0]) for case, form in prompt.asked)
+    information = or_mistake(agents, prompt, next(filter(None, answers), None), errs)
+    return {"analysis": "The passages were read for the query.", "information": information}
 
 
 ROLES: dict[str, Role] = {

@@ -20,8 +20,12 @@ from nodes.kit.rendering import counted
 
 __all__ = ["columns", "print_summary"]
 
-_SHARES = {"share_of_incomplete": "of gold not kept", "share_of_wrong": "of wrong"}
-"""Columns and rows of a group's shares of the variant's errors."""
+_SHARES = {
+    "share_of_incomplete": "of gold not kept",
+    "share_of_wrong": "of wrong",
+    "right_at_wrong_hops": "right, hops wrong",
+}
+"""Columns and rows of a group's shares, which a table of groups leaves out where no group has one."""
 MAX_GROUPED = 3
 """Variants whose error tables are shown; those of more would be a long text, and `--json` has them."""
 
@@ -140,10 +144,12 @@ def _plain(value: float | None, metric: Metric[Any]) -> str:
 
 
 def _groups(variant: str, name: str, groups: Mapping[str, Group]) -> Printed:
-    columns = ["n", "failed", "EM", "F1", "recall", *_SHARES.values(), "wrong, gold found", "right, gold missing"]
+    shown = [key for key in _SHARES if any(group[key] is not None for group in groups.values())]  # type: ignore[literal-required]
+    labels = [_SHARES[key] for key in shown]
+    columns = ["n", "failed", "EM", "F1", "recall", *labels, "wrong, gold found", "right, gold missing"]
     table = _table(f"{variant} by {name}", name, columns)
     for key, group in groups.items():
-        keys = ("em", "f1", "recall", *_SHARES)
+        keys = ("em", "f1", "recall", *shown)
         shares = [_percent(group[key]) for key in keys]  # type: ignore[literal-required]
         errors = [group["wrong_despite_full_recall"], group["right_despite_missing_gold"]]
         table.add_row(Text(key), str(group["n"]), str(group["failed"]), *shares, *map(str, errors))

@@ -21,6 +21,7 @@ from inference.heads.hops import predict_hops
 from inference.heads.npz import load_head
 from inference.heads.scores import gelu, readable, softmax
 from inference.heads.trunk import Array, UpperLayers, get_trunk
+from inference.limits import UNKNOWN
 
 __all__ = [
     "ROUTES",
@@ -92,7 +93,7 @@ def ending(question: str, chain: Sequence[tuple[str, str]]) -> float:
 
     Args:
         question: The question.
-        chain: Sub-questions and their answers, in the order they were asked.
+        chain: Sub-questions and their answers, in the order they were asked; "" or `UNKNOWN` where there is none.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
@@ -102,7 +103,9 @@ def ending(question: str, chain: Sequence[tuple[str, str]]) -> float:
         return 0.0
     question = readable(question, 1000)
     score = float(_scores("ending", prepared(question), readable(as_text(chain), 20_000))[0])
-    return _probability(score + expected_to_end(question, len(chain)))
+    # A hop without an answer is no step towards the end.
+    answered = sum(said not in ("", UNKNOWN) for _, said in chain)
+    return _probability(score + expected_to_end(question, answered))
 
 
 def likeness(question: str, passage: str) -> float:
@@ -134,7 +137,7 @@ def prepared(question: str) -> str:
 
 def as_text(chain: Sequence[tuple[str, str]]) -> str:
     """A chain as the encoder's input; of a long one the end, which decides."""
-    return "\n".join(f"{question[:500]} {answer[:300]}" for question, answer in chain[-8:])
+    return "\n".join(f"{question[:500]} {answer[:300] or UNKNOWN}" for question, answer in chain[-8:])
 
 
 def _probability(score: float) -> float:

@@ -45,6 +45,7 @@ class CompactContext(Context):
 
     prompt_decomposer: str | None = prompt_field("compactrag/decomposer", "decomposer")
     prompt_synthesizer: str | None = prompt_field("compactrag/synthesizer", "generator")
+    prompt_synthesizer_pairs: str | None = prompt_field("compactrag/synthesizer_pairs", "generator")
 
 
 class ReaderContext(Context):

@@ -22,8 +22,9 @@ def build_dag(
 
     A reference to a missing sub-question, or to itself, is taken to mean the one just before. Where one
     is 0 and all make sense counted from 0, they are. A cycle is cut at the earliest sub-question of it, which then does
-    without the answers that need its own. What looks like a reference but occurs in the user's question (a number on a
-    shirt) is none, and has another number sign until it is rewritten.
+    without the answers that need its own. Where a reference goes, its text gets "someone", "some place", "some time" or
+    "something", by what the other sub-question asks. What looks like a reference but occurs in the user's question (a
+    number on a shirt) is none, and has another number sign until it is rewritten.
 
     Args:
         rows: Text and dependencies, by number from 1, of each sub-question.
@@ -57,7 +58,7 @@ def build_dag(
 
         def renumber(match: re.Match[str], meant: Mapping[int, int] = meant) -> str:
             to = meant[int(match[1])]
-            return f"#{to}" if to else ""
+            return f"#{to}" if to else _stand_in(texts.get(int(match[1]) + shift, ""))
 
         depends_on = list(dict.fromkeys(to for to in meant.values() if to))
         plan.append(_sub_question(number, plain(_REFERENCE.sub(renumber, texts[old])), depends_on))
@@ -95,10 +96,19 @@ def _acyclic(plan: list[SubQuestion], problems: list[str]) -> list[SubQuestion]:
         cut = [ref for ref in item["depends_on"] if number in _needed(ref, items)]
         if cut:
             problems.append(f"a cycle was cut: sub-question {number} does without {', '.join(map(str, cut))}")
-            text = _replaced(item, dict.fromkeys(cut, ""))
+            text = _replaced(item, {ref: _stand_in(items[ref]["question"]) for ref in cut})
             kept = [ref for ref in item["depends_on"] if ref not in cut]
             items[number] = {**item, "question": plain(text), "depends_on": kept}
     return list(items.values())
+
+
+_STAND_INS = {"who": "someone", "whom": "someone", "whose": "someone", "where": "some place", "when": "some time"}
+
+
+def _stand_in(question: str) -> str:
+    """Words that take the place of a question's answer, so that a text that referred to it can still be read."""
+    first = next(iter(re.findall(r"\w+", question.lower())), "")
+    return _STAND_INS.get(first, "something")
 
 
 def _needed(number: int, items: Mapping[int, SubQuestion]) -> set[int]:

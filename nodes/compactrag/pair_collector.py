@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
+from nodes.compactrag.context import CompactContext
 from nodes.compactrag.pairs import fetch_pairs
 from nodes.compactrag.state import CompactState, PairRef
 from nodes.kit.passages import fetch, reference
 from nodes.kit.rendering import quoted
 
-__all__ = ["pair_blocks", "pair_collector", "resolved"]
+__all__ = ["pair_blocks", "pair_collector", "resolved", "synthesizer_prompt"]
 
 
 async def pair_collector(state: CompactState) -> dict[str, Any]:
@@ -51,6 +52,11 @@ def resolved(state: CompactState) -> dict[str, str]:
         answer = f" -> {quoted(item['answer'])}" if item["answer"] else ""
         lines.append(f"{item['number']}. {quoted(item['rewritten'])}{answer}")
     return {"subquestions": "\n".join(lines)}
+
+
+def synthesizer_prompt(context: CompactContext) -> str:
+    """The prompt of the synthesis; without the extractor, one that speaks of no extracted answers (Table 3)."""
+    return "compactrag/synthesizer_pairs" if "extractor" in context.ablate else "compactrag/synthesizer"
 
 
 def _ranked(state: CompactState) -> list[PairRef]:

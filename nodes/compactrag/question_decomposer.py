@@ -20,7 +20,7 @@ __all__ = ["question_decomposer"]
 
 class _SubQuestion(BaseModel):
     question: QuestionText
-    depends_on: Annotated[list[int], Field(max_length=8)] = []
+    depends_on: Annotated[list[int], Field(max_length=8)]
 
 
 class Decomposition(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from inference.limits import UNKNOWN
 from nodes.kit.state import SentenceRef
 from stores.passages import Passage
 
@@ -21,8 +22,6 @@ __all__ = [
     "sentence_block",
 ]
 
-UNKNOWN = "unknown"
-"""What a prompt shows of a step or hop without an answer."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = re.compile(
     r"[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"

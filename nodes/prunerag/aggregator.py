@@ -50,7 +50,7 @@ async def aggregator(state: Branch, runtime: Runtime[PruneContext]) -> dict[str,
         items=Items("documents", passage_blocks(await fetch(state, ids))),
         role="generator",
     )
-    final = read_answer(asked.value, runtime.context)
+    final = read_answer(asked.value, runtime.context, final=node["id"] == "root")
     row = asked.step(
         "aggregate",
         parent=node["id"],

@@ -32,7 +32,7 @@ class SearchO1Context(Context):
     ablate: list[Literal["reason_in_documents"]] = Field(
         default=[],
         title="Ablations",
-        description="`reason_in_documents`: the passages found stand in the reasoning as they are (RAgent).",
+        description="`reason_in_documents`: the passages found are inserted into the reasoning as they are (RAgent).",
     )
     prompt_reasoner: str | None = prompt_field("search_o1/reasoner", "reasoner")
     prompt_reason_in_documents: str | None = prompt_field("search_o1/reason_in_documents", "reason_in_documents")

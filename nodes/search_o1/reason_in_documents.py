@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
-from inference.limits import LongText
+from inference.limits import Limited, LongText
 from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Asked, Items, ask_model
 from nodes.kit.passages import fetch
@@ -25,30 +25,31 @@ LONGEST = 4000
 """Characters of earlier reasoning that are shown: the passages need the rest of the model's context."""
 
 
-class Information(BaseModel):
-    """Output of Reason-in-Documents."""
+class RefinedKnowledge(BaseModel):
+    """Output of Reason-in-Documents: the analysis of the passages (Eq. 4), and what it concludes (Eq. 5)."""
 
+    analysis: Annotated[str, Limited(600)]
     information: LongText
 
 
 async def reason_in_documents(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> dict[str, Any]:
-    """Put into the reasoning what the latest search is good for.
+    """Insert into the reasoning the useful information of the latest search.
 
-    It reads the reasoning so far, the query and the passages in a call of its own, so that the passages stay out of the
-    reasoning. If nothing was found, or without Reason-in-Documents, there is no call. A reply that can't be parsed
-    counts as nothing helpful, and the step records it.
+    A separate call reads the reasoning so far, the query and the passages, and analyses them first; neither passages
+    nor analysis enter the reasoning. If nothing was found, or without Reason-in-Documents, there is no call. A reply
+    that can't be parsed counts as nothing helpful, and the step records it.
     """
     *turns, turn = state["turns"]
     found, at = state["page"], f"{turn_id(state)}/reason_in_documents"
     if "reason_in_documents" in runtime.context.ablate:
         return {"turns": [*turns, {**turn, "passages": found}]}
-    asked: Asked[Information] = Asked(at=at, node=node_name(), value=None)
+    asked: Asked[RefinedKnowledge] = Asked(at=at, node=node_name(), value=None)
     if found:
         passages = passage_blocks(await fetch(state, [ref["id"] for ref in found]))
         asked = await ask_model(
             runtime,
             "search_o1/reason_in_documents",
-            Information,
+            RefinedKnowledge,
             {
                 "reasoning": "\n".join([*_before(turns), f"{len(turns) + 1}. {quoted(turn['reasoning'])}"]),
                 "query": quoted(turn["query"]),
@@ -63,7 +64,7 @@ async def reason_in_documents(state: SearchO1State, runtime: Runtime[SearchO1Con
         parent=turn_id(state),
         question=turn["query"],
         answer="" if information == NOTHING else information,
-        verdict="" if found else "nothing found",
+        verdict="nothing found" if not found else "nothing helpful" if information == NOTHING else "",
         evidence=[ref["id"] for ref in found],
         instead="it counts as nothing helpful",
     )

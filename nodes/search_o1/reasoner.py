@@ -12,7 +12,7 @@ from inference.limits import Limited, LongText
 from nodes.generator import Answer, read_answer
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
-from nodes.kit.rendering import passage_block, plain, quoted
+from nodes.kit.rendering import counted, passage_block, plain, quoted
 from nodes.kit.state import PassageRef
 from nodes.kit.steps import logged
 from nodes.search_o1.context import SearchO1Context
@@ -25,7 +25,7 @@ Action = Literal["search", "answer"]
 REPEATED = "This was searched for before; see above."
 NOTHING = "Nothing helpful was found."
 _ACTIONS: dict[Action, str] = {
-    "search": '- "search": the text is a query; what is found is put here',
+    "search": '- "search": the text is a query; its result is inserted here (at most {left} left)',
     "answer": '- "answer": the text is the final answer',
 }
 
@@ -49,26 +49,31 @@ def all_passages(turns: list[Turn]) -> list[PassageRef]:
 
 
 def chain(turns: list[Turn], passages: dict[str, Passage] | None = None) -> Items:
-    """The reasoning so far as blocks, one a turn. What does not fit is left out from the second turn on.
+    """The reasoning so far, one block per turn.
+
+    Where it does not fit, passages are left out first, those of the oldest search before others; then turns, from the
+    second on.
 
     Args:
         turns: Turns that ended with a search.
-        passages: By id, to stand in the reasoning as they are; None: what Reason-in-Documents made of them.
+        passages: By id, to insert the passages found as they are, each once; None: the refined information only.
     """
-    blocks = []
-    numbers: dict[str, int] = {}
+    blocks: list[str] = []
+    said: list[int] = []  # where each turn's text is in `blocks`
+    inserted: dict[str, int] = {}  # where each passage is
     for place, turn in enumerate(turns, start=1):
-        lines = [f"{place}. {quoted(turn['reasoning'])}", f"Search: {quoted(turn['query'])}"]
-        if turn["information"] or passages is None:
-            lines.append(f"Information: {quoted(turn['information'])}")
-        else:
-            lines += [
-                passage_block(numbers.setdefault(ref["id"], len(numbers) + 1), passages[ref["id"]])
-                for ref in turn["passages"]
-            ] or [f"Information: {NOTHING}"]
-        blocks.append("\n".join(lines))
+        new = [ref["id"] for ref in turn["passages"] if passages and ref["id"] not in inserted]
+        numbers = {key: number for number, key in enumerate([*inserted, *new], start=1)}
+        found = ", ".join(str(numbers[ref["id"]]) for ref in turn["passages"] if passages)
+        result = f"Found: passages {found}" if found else f"Information: {quoted(turn['information']) or NOTHING}"
+        said.append(len(blocks))
+        blocks.append(f"{place}. {quoted(turn['reasoning'])}\nSearch: {quoted(turn['query'])}\n{result}")
+        for key in new:
+            inserted[key] = len(blocks)
+            blocks.append(passage_block(numbers[key], (passages or {})[key]))
     # The first turn and the latest ones say most (the released code keeps these, too).
-    order = [0, *range(len(blocks) - 1, 0, -1)] if blocks else []
+    latest_first = dict.fromkeys(ref["id"] for turn in reversed(turns) for ref in turn["passages"])
+    order = [*said[:1], *reversed(said[1:]), *(inserted[key] for key in latest_first if key in inserted)]
     return Items("reasoning", [blocks[i] for i in order], order)
 
 
@@ -82,8 +87,10 @@ async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> d
     """
     context, turns, question = runtime.context, state["turns"], state["question"]
     at = f"root/{len(turns) + 1}/reasoner"
-    last = len(turns) + 1 >= context.max_turns or searches(turns) >= context.max_searches
+    left = min(context.max_searches - searches(turns), context.max_turns - len(turns) - 1)
+    last = left <= 0
     allowed: tuple[Action, ...] = ("answer",) if last else ("search", "answer")
+    actions = [_ACTIONS[action].format(left=counted(left, "search")) for action in allowed]
     shown: dict[str, Passage] | None = None
     if "reason_in_documents" in context.ablate:
         shown = {p.id: p for p in await fetch(state, [ref["id"] for ref in all_passages(turns)])}
@@ -91,7 +98,7 @@ async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> d
         runtime,
         "search_o1/reasoner",
         _output(allowed),
-        {"question": quoted(question), "actions": "\n".join(_ACTIONS[action] for action in allowed)},
+        {"question": quoted(question), "actions": "\n".join(actions)},
         at=at,
         items=chain(turns, shown),
         role="generator",

@@ -120,3 +120,15 @@ async def test_a_sure_none_is_not_passed_up_prunerag_s_tree(model):
 )  # fmt: skip
 def test_the_paper_s_preset_of_a_baseline_searches_as_the_papers_do(method, mode):
     assert make_context(method, {"preset": "paper"}).mode == mode
+
+
+async def test_an_inner_node_that_says_none_has_no_answer_though_abstaining_is_off(model):
+    def script(request):
+        return {"answer": "None"} if request.node == "aggregator" else plausible(request)
+
+    model(script)
+    state = await run("prunerag", abstain="off", ablate=["adaptive"], max_depth=3)
+    results = {node["id"]: node["result"] for node in state["tree"] if node["branches"]}
+    assert results.pop("root") == "None"
+    assert results
+    assert not any(results.values())

@@ -158,7 +158,7 @@ async def test_a_sub_question_may_need_two_answers(model, base):
         plan(*[(f"{WHO} {n}",) for n in range(12)]),
         plan(*[(WHO, *range(max(n - 3, 0), n)) for n in range(1, 9)]),
         plan(("",), (" ",)),
-        {"subquestions": [{"question": WHO}]},
+        plan((WHO,)),
     ],
 )
 async def test_whatever_the_decomposition_refers_to_there_are_exactly_two_calls(model, base, decomposition):
@@ -168,6 +168,21 @@ async def test_whatever_the_decomposition_refers_to_there_are_exactly_two_calls(
     assert state["status"] == "answered"
     assert all(item["wave"] for item in state["plan"])
     assert all(item["rewritten"] for item in state["plan"])
+
+
+async def test_a_decomposition_that_does_not_say_what_depends_on_what_is_asked_for_again(model, base):
+    replies = iter([{"subquestions": [{"question": WHO}, {"question": WHERE}]}, plan((WHO,), (WHERE, 1))])
+    server = model(lambda r: next(replies) if r.node == "decomposer" else {"thought": "", "answer": "Paris"})
+    state = await run()
+    assert server.nodes() == ["decomposer", "decomposer", "generator"]
+    assert cost_of(state["ledger"])["repairs"] == 1
+    assert state["plan"][1]["depends_on"] == [1]
+
+
+async def test_a_sub_question_that_needs_itself_is_looked_up_as_a_question_that_can_be_read(model, base):
+    model(play(plan(("Who knew #1?", 1))))
+    state = await run()
+    assert state["plan"][0]["rewritten"] == "Who knew someone?"
 
 
 async def test_bad_references_are_put_right_and_the_step_says_so(model, base):
@@ -249,6 +264,14 @@ async def test_without_extractor_and_rewriter_sub_questions_are_looked_up_as_the
     assert all(len(item["pairs"]) == 5 for item in state["plan"])
     assert server.nodes() == ["decomposer", "generator"]
     assert f"1. {WHO}\n2. Where was #1 born?\n" in server.requests[1].prompt
+
+
+@pytest.mark.parametrize("ablate", [[], ["rewriter"], ["extractor"], ["rewriter", "extractor"]])
+async def test_the_synthesis_hears_of_extracted_answers_where_some_are_extracted(model, base, ablate):
+    server = model(play())
+    await run(ablate=ablate)
+    told = server.requests[1].prompt
+    assert ("a program" in told) == ("->" in told) == ("extractor" not in ablate)
 
 
 async def test_the_extractor_reads_the_rewritten_question_and_the_pairs(model, base, monkeypatch):
@@ -398,7 +421,7 @@ async def test_the_state_holds_ids_and_previews_of_pairs(model, index):
 
 async def test_a_small_context_loses_the_lowest_ranked_pairs_and_says_so(model, index, monkeypatch):
     read(PAIRS | {"moon": [(f"What does moon number {n} do?", "It goes round " * 12) for n in range(6)]})
-    monkeypatch.setenv("HOPGRAPH_LLM_CONTEXT", "530")
+    monkeypatch.setenv("HOPGRAPH_LLM_CONTEXT", "720")
     get_settings.cache_clear()
     server = model(play())
     state = await run(top_k=20, max_tokens=256)
@@ -430,4 +453,8 @@ async def test_a_checkpoint_that_is_not_there_is_said_before_anything_is_spent(m
 
 
 def test_every_prompt_can_be_swapped():
-    assert set(CompactContext.prompts()) == {"prompt_decomposer", "prompt_synthesizer"}
+    assert set(CompactContext.prompts()) == {
+        "prompt_decomposer",
+        "prompt_synthesizer",
+        "prompt_synthesizer_pairs",
+    }

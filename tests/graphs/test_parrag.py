@@ -417,6 +417,45 @@ async def test_an_answer_exactly_at_the_threshold_is_accepted(model):
     assert len((await run(threshold=exactly + 0.0001))["plan"][0]["attempts"]) == 2
 
 
+@pytest.mark.parametrize(("score", "attempts"), [(0.9676, 1), (0.9673, 2)])
+async def test_a_confidence_of_exactly_065_is_accepted_by_default(model, score, attempts):
+    """Four hops: alpha is .3208, and .9676 * .3208 + .5 * .6792 = .6500; .9673 makes it .6499."""
+    judged = {"accuracy_judge": {"score": score}, "attribution_judge": {"label": "extrapolatory"}}
+    model(play(**BASE | judged | {"planner": plan(WHO), "reviser": {"answer": "x [1]"}}))
+    state = await run(hop_count=4)
+    made = state["plan"][0]["attempts"]
+    assert made[0]["confidence"] == (0.65 if attempts == 1 else 0.6499)
+    assert len(made) == attempts
+
+
+@pytest.mark.parametrize(
+    ("hops", "settings", "score", "label", "alpha", "confidence"),
+    [
+        # alpha = 1 / (1 + e^(gamma * (h - h0))): h = 3 gives 1 / (1 + e^-.75) = 1 / 1.4724 = .6792
+        (3, {}, 0.8, "extrapolatory", 0.6792, 0.7038),  # .8 * .6792 + .5 * .3208 = .5434 + .1604
+        (1, {}, 0.5, "contradictory", 0.977, 0.4885),  # 1 / (1 + e^-3.75); .5 * .9770 + 0
+        (4, {}, 0.25, "attributable", 0.3208, 0.7594),  # 1 / (1 + e^.75); .0802 + .6792
+        (2, {"h0": 2.0}, 0.2, "attributable", 0.5, 0.6),  # at h0 both weigh the same, whatever gamma is
+        (3, {"gamma": 1.0, "h0": 2.0}, 1.0, "contradictory", 0.2689, 0.2689),  # 1 / (1 + e)
+    ],
+)
+async def test_equations_7_to_11_by_numbers_worked_by_hand(model, hops, settings, score, label, alpha, confidence):
+    judged = {"accuracy_judge": {"score": score}, "attribution_judge": {"label": label}}
+    model(play(**BASE | judged | {"planner": plan(WHO), "reviser": {"answer": "x [1]"}}))
+    state = await run(hop_count=hops, **settings)
+    assert state["alpha"] == alpha
+    assert state["plan"][0]["attempts"][0]["confidence"] == confidence
+    assert steps(state)["root/1/review"]["verdict"] == ("accepted" if confidence >= 0.65 else "rejected")
+
+
+async def test_of_two_answers_with_the_same_confidence_the_first_counts(model):
+    model(play(**BASE | {"planner": plan(WHO), "accuracy_judge": {"score": 0.2}, "reviser": {"answer": "Bob [1]"}}))
+    state = await run()
+    first, second = state["plan"][0]["attempts"]
+    assert (first["answer"], second["answer"], state["plan"][0]["chosen"]) == ("Ann Lee", "Bob", 0)
+    assert first["confidence"] == second["confidence"]
+
+
 @pytest.mark.parametrize(("hops", "alpha"), [(1, 0.977), (2, 0.905), (3, 0.679), (4, 0.321)])
 @pytest.mark.parametrize(("label", "credibility"), [("contradictory", 0), ("extrapolatory", 0.5), ("attributable", 1)])
 async def test_the_confidence_is_that_of_the_paper_s_equations(model, hops, alpha, label, credibility):

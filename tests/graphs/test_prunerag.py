@@ -151,6 +151,14 @@ async def test_an_answer_exactly_at_the_threshold_is_accepted(model):
     assert tree(await run(threshold=exactly + 1e-6))["root"]["verdict"] != "accepted"
 
 
+@pytest.mark.parametrize(("probability", "verdict"), [(0.95, "accepted"), (0.949998, "abstracted")])
+async def test_a_confidence_of_exactly_095_is_accepted_by_default(model, probability, verdict):
+    script = {QUESTION: answer("Bob", math.log(probability)), (QUESTION, "barred"): abstract("Bob Ray")}
+    model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"answer": "x"}))
+    root = tree(await run())["root"]
+    assert (root["confidence"], root["verdict"]) == (probability, verdict)
+
+
 async def test_a_subquery_that_a_cousin_has_answered_takes_the_answer_over(model):
     script = {QUESTION: split("left", "right"), "left": answer("L", -0.01), "right": split("LEFT?", "other")}
     script |= {"other": answer("O", -0.001)}

@@ -12,7 +12,7 @@ from hopgraph.cli import app, run_app
 from hopgraph.methods import context_class
 from inference.settings import get_settings
 from tests.reading import corpus, reader
-from tests.scripted import Completion, Raw, completion
+from tests.scripted import Completion, Raw, completion, plausible
 
 
 @pytest.fixture
@@ -36,26 +36,12 @@ def contexts(tmp_path):
     return str(path)
 
 
-DIRECT = '{"type": "answer", "answer": "Paris"}'
-
-
 def answer(request):
     return {
         "analyzer": {"subquestions": ["Who directed X?", "Where was she born?"]},
         "selector": {"evidence": ["1.0"]},
         "adder": {"evidence": ["2.0"]},
         "generator": {"thought": "", "answer": "Paris"},
-        "drafter": {"thought": "", "answer": "Paris"},
-        "single_step_reader": {"answer": "Paris"},
-        "asker": {"type": "final", "answer": "Paris"},
-        "reasoner": {"sentence": "So the answer is: Paris."},
-        "agent": {"thought": "", "action": "finish", "argument": "Paris"},
-        "planner": {"steps": [{"thought": "", "question": "Where was Ann Lee born?", "action": "Retrieve"}]},
-        "actor": {"answer": "Paris [2]"},
-        "accuracy_judge": {"score": 1},
-        "attribution_judge": {"label": "attributable"},
-        "decomposer": Completion(DIRECT, tokens=[(DIRECT, -0.001)]),
-        "router": {"route": "single_step"},
         "relevance_discriminator": {"relevant": True},
     }[request.node]
 
@@ -68,7 +54,7 @@ def test_help_lists_the_commands():
 
 @pytest.mark.parametrize("method", [m for m in METHODS if not context_class(m).knowledge_base])
 def test_json_is_one_object_on_stdout_and_nothing_else_there(hopgraph, model, contexts, method):
-    model(answer)
+    model(plausible)
     code, out, err = hopgraph(
         "ask", "Where was the director of X born?", "-m", method, "--contexts", contexts, "--json"
     )

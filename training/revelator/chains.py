@@ -12,7 +12,7 @@ from training.revelator.examples import Turn
 from training.rows import objects_of, rows_of, text_of
 from training.words import within
 
-__all__ = ["Chain", "as_question", "musique_turns", "one_line", "read_chains"]
+__all__ = ["Chain", "as_question", "musique_turns", "one_line", "read_chains", "read_more_chains"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,23 @@ def as_question(part: str) -> str:
 
 def read_chains(train: Path) -> Iterator[Chain]:
     """Training questions of MuSiQue and 2WikiMultiHopQA with their hops: each hop a question that stands alone."""
-    for where, row in rows_of(train / "decomposition.train.jsonl.gz"):
+    yield from _read(train / "decomposition.train.jsonl.gz")
+
+
+def read_more_chains(train: Path) -> Iterator[Chain]:
+    """More of them, most of whose hops are put as "What is the spouse of X?", and HotpotQA's bridges."""
+    yield from _read(train / "decomposition_more.train.jsonl.gz")
+
+
+def _read(path: Path) -> Iterator[Chain]:
+    for where, row in rows_of(path):
         source = str(row.get("source", ""))
         read = _READERS.get(source.partition("-")[0])
         if read is None:
             continue
         parts = objects_of(row, "subquestions", where)
+        if not all(part.get("answer") for part in parts):
+            continue  # HotpotQA's comparisons have look-ups without answers
         turns = read(row, [(text_of(part, "question", where), text_of(part, "answer", where)) for part in parts])
         if len(turns) > 1:
             yield Chain(one_line(text_of(row, "question", where)), turns, source)
@@ -64,6 +75,8 @@ def musique_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple
 
 def _two_wiki_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tuple[Turn, ...]:
     """Its answers are sentences by a model; the object of the official evidence that one contains replaces it."""
+    if not row.get("evidences"):
+        return musique_turns(row, parts)
     objects = [str(evidence[2]) for evidence in row.get("evidences") or () if len(evidence) == 3]
     turns = []
     for number, (asked, said) in enumerate(parts):
@@ -76,6 +89,7 @@ def _two_wiki_turns(row: Mapping[str, Any], parts: list[tuple[str, str]]) -> tup
 _READERS: Mapping[str, Callable[[Mapping[str, Any], list[tuple[str, str]]], tuple[Turn, ...]]] = {
     "musique": musique_turns,
     "2wikimultihopqa": _two_wiki_turns,
+    "hotpotqa": musique_turns,
 }
 
 _RELATIONS = {

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from inference.errors import InputError
 from inference.heads.hops import predict_hops
+from inference.heads.npz import load_weights
 from inference.heads.revelator import ROUTES, ending, likeness, relevance, route
 from training.command import guarded, trained, trainer
 from training.measures import Scores, calibration_error, confusion, ranked_right, shares_right, table
-from training.revelator.encoder_data import SKILLS, dev_chains, divided_examples, label_of, passage_of
+from training.revelator.encoder_data import SKILLS, dev_chains, divided_examples, is_recalled, label_of, passage_of
 from training.revelator.examples import Example
 from training.revelator.sources import all_examples
 from training.rows import rows_of
@@ -43,6 +44,7 @@ def evaluation_report(data: Path) -> str:
         "Routes": _route_report(of["router"]),
         "Relevance": _relevance_report(of["relevance"]),
         "Ending": _ending_report(sets),
+        "Ending, the last answer unknown": _unknown_report(data),
     }
     return "\n\n".join(f"#### {skill}\n\n{text}" for skill, text in reports.items()) + "\n"
 
@@ -115,6 +117,16 @@ def _ending_report(sets: Mapping[str, Sequence[Example]]) -> str:
     return "\n\n".join([table(["chains", "rows", "sufficient", *_JUDGED[3:]], lines), *details])
 
 
+def _unknown_report(data: Path) -> str:
+    """Whole dev chains whose last answer is unknown: how many end all the same."""
+    lines: list[list[object]] = []
+    for name in ("musique", "2wikimultihopqa"):
+        scores = np.array([_verdict_of(row) for row in dev_chains(data, name, unknown=True)])
+        ended = int((scores >= 0.5).sum())
+        lines.append([f"{name}, dev", len(scores), ended, ended / max(len(scores), 1)])
+    return table(["chains", "rows", "end all the same", "share"], lines)
+
+
 def _by_source(sources: Sequence[str], right: NDArray[np.bool_]) -> str:
     return table(["source", "rows", "right"], shares_right([(source,) for source in sources], right.tolist()))
 
@@ -165,9 +177,12 @@ def _train(options: Namespace) -> str:
     known, calibration, _ = (
         [row for row in rows if row.skill in options.skills] for rows in divided_examples(options.data)
     )
+    start = load_weights(options.start) if options.start else None
+    if start is not None:
+        known = [row for row in known if row.skill != "relevance" or is_recalled(row)]
     described = ", ".join(f"{count} of {skill}" for skill, count in Counter(row.skill for row in known).items())
     described += f"; {len(calibration)} to calibrate on"
-    return trained(options, described, lambda schedule: train(known, calibration, schedule), SCHEDULE)
+    return trained(options, described, lambda schedule: train(known, calibration, schedule, start), SCHEDULE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -175,6 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser, _ = trainer("revelator.encoder", "Train the Revelator's encoder.", "revelator.npz")
     parser.add_argument("--beside", type=Path, metavar="DIR", help="print it beside what a prompted model said")
     parser.add_argument("--skills", nargs="+", choices=SKILLS, default=SKILLS, help="heads to train")
+    parser.add_argument(
+        "--start", type=Path, metavar="FILE", help="weights to start from; relevance is then only recalled"
+    )
     options = parser.parse_args(arguments)
 
     def work() -> str:

@@ -6,23 +6,32 @@ Only router, relevance and ending are classification; the rest of `examples` is 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from training.revelator.chains import musique_turns
+from inference.limits import UNKNOWN
+from training.revelator.chains import musique_turns, one_line, read_more_chains
 from training.revelator.examples import ROUTES as ROUTE_LABELS
 from training.revelator.examples import Example, Turn, divided
 from training.revelator.sources import all_examples
 from training.rows import objects_of, rows_of, text_of
 
-__all__ = ["SKILLS", "EncoderSkill", "dev_chains", "divided_examples", "is_for_calibration", "label_of", "passage_of"]
+__all__ = [
+    "SKILLS",
+    "EncoderSkill",
+    "dev_chains",
+    "divided_examples",
+    "is_for_calibration",
+    "is_recalled",
+    "label_of",
+    "passage_of",
+]
 
 EncoderSkill = Literal["router", "relevance", "ending"]
 SKILLS: tuple[EncoderSkill, ...] = get_args(EncoderSkill)
 
-UNANSWERED = ("unknown", "not mentioned", "I don't know.", "The passages do not say.", "insufficient information")
 _PARAGRAPHS = 12
 """Of SQuAD one question in this many is shown with paragraphs: they are long."""
 _ONE_STEP = 40
@@ -34,14 +43,22 @@ def divided_examples(data: Path) -> tuple[list[Example], list[Example], list[Exa
 
     Beside those that `all_examples` makes:
     - relevance: a whole multi-hop question with its supporting paragraphs and all its distractors, HotpotQA's too;
-    - ending: a last answer that says that there is none does not end a chain; and a one-hop question is answered by
-      one step, for questions that are taken for complex by mistake (App. B.4 does so for the refiner).
+    - router: questions of more training sets (`_MORE`), so that a route is not told by its data set's style;
+    - ending: more chains; an unknown last answer does not end a chain, and a hop that was asked again in other words
+      does not stand in the way of its end; and a one-hop question is answered by one step, for questions that are
+      taken for complex by mistake (App. B.4 does so for the refiner).
 
     Raises:
         InputError: A file is missing or malformed.
     """
     train, held, _ = all_examples(data)
-    rest, held_too, _ = divided([*_whole_questions(data), *_more_endings(train + held), *_single_steps(data)], data)
+    chains = [example for example in train + held if example.skill == "ending"]
+    chains += _more_chains(data)
+    rest, held_too, _ = divided(
+        [*_whole_questions(data), *_more_routes(data), *chains, *_unknown_ends(chains), *_single_steps(data)], data
+    )
+    seen = {example.id for example in train + held}
+    rest, held_too = ([example for example in rows if example.id not in seen] for rows in (rest, held_too))
     known = [
         example
         for example in train + rest
@@ -57,6 +74,11 @@ def is_for_calibration(root: str) -> bool:
     return _number(f"calibration {root}") % 10 == 0
 
 
+def is_recalled(example: Example) -> bool:
+    """Whether an example about relevance is kept where training starts from trained weights: one question in four."""
+    return _number(f"recalled {example.root}") % 4 == 0
+
+
 def label_of(example: Example) -> int:
     """The example's class: index of the route, or 1 for relevant or ended and 0 for not."""
     return ROUTE_LABELS.index(str(example.target)) if example.skill == "router" else int(bool(example.target))
@@ -67,8 +89,13 @@ def passage_of(example: Example) -> str:
     return f"{example.title}\n{example.text}"
 
 
-def dev_chains(data: Path, name: str) -> list[Example]:
+def dev_chains(data: Path, name: str, *, unknown: bool = False) -> list[Example]:
     """Chains of a data set's dev questions, whole and broken off: to measure with, never to train on.
+
+    Args:
+        data: The data folder.
+        name: The data set.
+        unknown: The whole chains alone, each with an unknown last answer: none of them is sufficient.
 
     Raises:
         InputError: The file is missing or malformed.
@@ -82,7 +109,11 @@ def dev_chains(data: Path, name: str) -> list[Example]:
         turns = musique_turns(row, [(text_of(part, "question", where), str(part["answer"])) for part in parts])
         for length in range(1, len(turns) + 1):
             ended, source = length == len(turns), f"{name}, {row.get('type', '')}"
-            found.append(Example("ending", source, question, question, ended, tuple(turns[:length])))
+            if not unknown:
+                found.append(Example("ending", source, question, question, ended, tuple(turns[:length])))
+            elif ended:
+                known = (*turns[:-1], replace(turns[-1], answer=UNKNOWN))
+                found.append(Example("ending", source, question, question, False, known))
     return found
 
 
@@ -99,23 +130,51 @@ def _whole_questions(data: Path) -> Iterator[Example]:
             yield Example("relevance", source, question, question, supports, title=title, text=text)
 
 
-def _more_endings(examples: Sequence[Example]) -> Iterator[Example]:
-    for example in examples:
-        if example.skill == "ending" and example.target and _number(example.root) % 2:
-            turns = (*example.turns[:-1], replace(example.turns[-1], answer=_none(example.root)))
-            yield replace(example, source=f"{example.source}, no last answer", target=False, turns=turns)
+_MORE: Mapping[str, tuple[str, int]] = {
+    "single_hop_qed.train": ("single-step", 2000),
+    "extractor.train": ("single-step", 2000),
+    "hop_count.train": ("", 3000),
+    "multihop_context_more.train": ("complex", 2500),
+    "multihop_gold_sentences.train": ("complex", 1300),
+    "react_trajectories.train": ("complex", 700),
+}
+"""More questions: file, route ("": by hops), and how many rows at most."""
+
+
+def _more_routes(data: Path) -> Iterator[Example]:
+    for name, (route, most) in _MORE.items():
+        rows = list(rows_of(data / "train" / f"{name}.jsonl.gz"))
+        rows.sort(key=lambda found: _number(f"{name} {found[1].get('question')}"))
+        for where, row in rows[:most]:
+            question = one_line(text_of(row, "question", where))
+            said = route or ("single-step" if row.get("hops") == 1 else "complex")
+            yield Example("router", str(row.get("source") or name), question, question, said)
+
+
+def _more_chains(data: Path) -> Iterator[Example]:
+    for chain in read_more_chains(data / "train"):
+        for length in range(1, len(chain.turns) + 1):
+            ended = length == len(chain.turns)
+            yield Example("ending", chain.source, chain.question, chain.question, ended, chain.turns[:length])
+
+
+def _unknown_ends(chains: Sequence[Example]) -> Iterator[Example]:
+    """Each chain with its last hop unknown, which ends none; every other one asks that hop again and knows it then."""
+    for chain in chains:
+        unknown = replace(chain.turns[-1], answer=UNKNOWN)
+        *before, last = chain.turns
+        source = f"{chain.source}, last hop unknown"
+        yield replace(chain, source=source, target=False, turns=(*before, unknown))
+        if _number(f"again {chain.root} {len(before)}") % 2:
+            yield replace(chain, source=f"{chain.source}, asked again", turns=(*before, unknown, last))
 
 
 def _single_steps(data: Path) -> Iterator[Example]:
     for where, row in rows_of(data / "train" / "single_span_qa.train.jsonl.gz"):
         asked, source = text_of(row, "question", where), f"{row.get('source', '')}, one step"
         if _number(asked) % _ONE_STEP == 0:
-            for ended, said in ((True, text_of(row, "answer", where)), (False, _none(asked))):
+            for ended, said in ((True, text_of(row, "answer", where)), (False, UNKNOWN)):
                 yield Example("ending", source, asked, asked, ended, (Turn(asked, said),))
-
-
-def _none(seed: str) -> str:
-    return UNANSWERED[_number(f"none {seed}") % len(UNANSWERED)]
 
 
 def _number(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,13 +77,19 @@ def as_input(example: Example) -> str | tuple[str, str]:
     return asked
 
 
-def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, Array]:
+def train(
+    known: Sequence[Example],
+    calibration: Sequence[Example],
+    schedule: Schedule = SCHEDULE,
+    start: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
     """Train the encoder with a head for each skill that examples are given of, and calibrate them.
 
     Args:
         known: Examples to train on.
         calibration: Others, to calibrate on.
         schedule: How long and how fast.
+        start: Trained weights to start from; without, the upper layers are the encoder's own and the heads are new.
 
     Returns:
         What `inference/heads/revelator.py` reads.
@@ -91,7 +97,11 @@ def train(known: Sequence[Example], calibration: Sequence[Example], schedule: Sc
     torch.manual_seed(schedule.seed)
     trunk = Trunk(threads=torch.get_num_threads())
     rows = _Rows.of(known, trunk)
-    model = RevelatorModel(untrained_layers(), sorted(set(rows.skills)))
+    layers = {name: part for name, part in (start or untrained_layers()).items() if name[:1].isdigit()}
+    model = RevelatorModel(layers, sorted(set(rows.skills)))
+    if start:
+        for skill, head in model.heads.items():
+            head.load(start, f"{skill}.hidden", f"{skill}.scores")
 
     def loss(batch: Numbers) -> Tensor:
         pooled = model.pooled(*rows.states.batch(batch))

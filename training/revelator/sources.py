@@ -7,9 +7,9 @@ from pathlib import Path
 
 from training.revelator.chains import as_question, one_line, read_chains
 from training.revelator.examples import ROUTES, Example, divided
+from training.revelator.merged import merged_questions
 from training.revelator.relevance import hop_relevance, paragraph_relevance
 from training.rows import malformed, objects_of, rows_of, text_of
-from training.words import normalised
 
 __all__ = ["all_examples"]
 
@@ -33,7 +33,7 @@ def _examples(data: Path, compound: Path | None) -> Iterator[Example]:
     yield from _routes(train)
     yield from _sub_question_routes(train)
     yield from _split_conjunctions(train)
-    yield from _split_comparisons(train)
+    yield from merged_questions(train)
     yield from (Example("decomposer", source, question, question, (question,)) for question, source in singles[::4])
     yield from _hops(train)
     yield from (Example("refiner", source, question, question, question) for question, source in singles[1::4])
@@ -44,12 +44,23 @@ def _examples(data: Path, compound: Path | None) -> Iterator[Example]:
 
 
 def _routes(train: Path) -> Iterator[Example]:
-    """`router.train`; its labels are weak, as its sources say."""
+    """`router.train`; its labels are weak, as its sources say.
+
+    It calls comparisons compound. They are complex: their parts are compared (App. C counts all questions of HotpotQA
+    and 2WikiMultiHopQA so).
+    """
     for where, row in rows_of(train / "router.train.jsonl.gz"):
         if row.get("label") not in ROUTES:
             raise malformed(where, f"field 'label' must be one of {', '.join(ROUTES)}")
         question = one_line(text_of(row, "question", where))
-        yield Example("router", str(row.get("source", "")), question, question, str(row["label"]))
+        source, label = str(row.get("source", "")), str(row["label"])
+        if label == "compound" and not source.startswith(_CONJUNCTION):
+            label = "complex"
+        yield Example("router", source, question, question, label)
+
+
+_CONJUNCTION = "synthetic conjunction"
+"""Where the source starts so, two questions that have nothing to do with each other were joined."""
 
 
 def _sub_question_routes(train: Path) -> Iterator[Example]:
@@ -73,7 +84,7 @@ _JOINTS = ("? Also, ", "? And ", ", and ", " and ")
 def _split_conjunctions(train: Path) -> Iterator[Example]:
     """Synthetic compound questions, taken apart where they were joined; not those with several such places."""
     for example in _routes(train):
-        parts = _taken_apart(example.question) if example.source.startswith("synthetic conjunction") else []
+        parts = _taken_apart(example.question) if example.source.startswith(_CONJUNCTION) else []
         if parts:
             yield Example("decomposer", example.source, example.question, example.question, tuple(parts))
 
@@ -82,15 +93,6 @@ def _taken_apart(question: str) -> list[str]:
     joint = next((joint for joint in _JOINTS if joint in question), None)
     parts = question.split(joint) if joint else []
     return [as_question(part) for part in parts] if len(parts) == 2 else []
-
-
-def _split_comparisons(train: Path) -> Iterator[Example]:
-    """Comparisons of 2WikiMultiHopQA whose look-ups do not need each other."""
-    compound = {normalised(row.question) for row in _routes(train) if row.target == "compound"}
-    for chain in read_chains(train):
-        if normalised(chain.question) in compound:
-            parts = tuple(turn.question for turn in chain.turns)
-            yield Example("decomposer", chain.source, chain.question, chain.question, parts)
 
 
 def _hops(train: Path) -> Iterator[Example]:

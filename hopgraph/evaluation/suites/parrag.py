@@ -7,7 +7,7 @@ from hopgraph.evaluation.suites.rows import Row, Suite, sweep
 SUITES = {
     "parrag-gamma": Suite(
         "parrag",
-        "steepness of the weight of accuracy (PAR-RAG, App. A, Fig. 7)",
+        "steepness of the weight of accuracy: reviews that judge right (PAR-RAG, App. A, Fig. 7)",
         sweep("parrag", "gamma", 0.1, 0.5, 1.0, 1.5, 2.0, 2.5),
     ),
     "parrag-h0": Suite(

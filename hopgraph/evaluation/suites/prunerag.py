@@ -7,7 +7,7 @@ from hopgraph.evaluation.suites.rows import Row, Suite, sweep
 SUITES = {
     "prunerag-threshold": Suite(
         "prunerag",
-        "confidence from which an answer is accepted, tau_A (PruneRAG, Fig. 5)",
+        "confidence from which an answer is accepted, tau_A: EM and depth of the tree (PruneRAG, Fig. 5)",
         sweep("prunerag", "threshold", 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
     ),
     "prunerag-depth": Suite(

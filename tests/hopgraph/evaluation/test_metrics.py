@@ -180,7 +180,7 @@ def test_the_summary_of_a_run():
     assert variant["types"]["b"] == {
         "n": 3, "failed": 0, "em": pytest.approx(1 / 3), "f1": pytest.approx(1 / 3), "recall": 1.0,
         "wrong_despite_full_recall": 2, "right_despite_missing_gold": 0,
-        "share_of_incomplete": None, "share_of_wrong": pytest.approx(2 / 3),
+        "share_of_incomplete": None, "share_of_wrong": pytest.approx(2 / 3), "right_at_wrong_hops": None,
     }  # fmt: skip
     assert variant["types"]["c"]["right_despite_missing_gold"] == 1
     assert summary["comparisons"] == []

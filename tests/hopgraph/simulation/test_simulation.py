@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from typing import get_args
 
 import pytest
 
@@ -13,10 +14,11 @@ from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.gold import gold_passages
 from hopgraph.evaluation.simulated import Simulation
 from hopgraph.methods import METHODS
-from hopgraph.simulation.agents import roles
+from hopgraph.simulation.agents import PerfectAgents, roles
+from hopgraph.simulation.endpoint import Request
 from hopgraph.simulation.gold import cases_of
 from hopgraph.simulation.playing import playing
-from inference.settings import get_settings
+from inference.settings import Role, get_settings
 from tests.hopgraph.evaluation.conftest import comparable, results
 
 FILMS = [
@@ -132,6 +134,23 @@ def test_what_is_not_shown_is_not_answered(simulate):
     assert {key: line["status"] for key, line in found.items()} == dict.fromkeys(found, "unanswerable")
 
 
+def test_numbers_of_passages_are_no_information(simulate):
+    rows = [{**BRIDGE, "contexts": [row for row in FILMS if row["title"] != "John Hanson"]}]
+    _, found, _ = simulate(rows, "-m", "search_o1", "--contexts", "--set", 'ablate=["reason_in_documents"]')
+    [line] = found.values()
+    assert (line["status"], line["cost"]["searches"]) == ("unanswerable", 4), "one fact is known, one asked for thrice"
+
+
+@pytest.mark.parametrize(("reasoning", "information"), [(["John Hanson"], "Fargo"), ([], "Not Answerable")])
+def test_reason_in_documents_knows_what_the_reasoning_says(reasoning, information):
+    found = "".join(f"1. Hm.\nSearch: Northern Lights director\nInformation: {name}\n" for name in reasoning)
+    shown = f'<passage number="1" title="John Hanson">\n{FILMS[1]["text"]}\n</passage>'
+    text = f"{shown}\n\nReasoning so far:\n{found}2. Hm.\n\n<query>{BRIDGE['question']}</query>"
+    body = {"messages": [{"role": "user", "content": text}]}
+    reply = PerfectAgents([gold(BRIDGE)])(Request("thread.search_o1.reason_in_documents.0", body))
+    assert json.loads(reply.text)["information"] == information
+
+
 def test_the_model_alone_knows_nothing(simulate):
     _, found, _ = simulate(ALL, "-m", "no_retrieval")
     assert {line["status"] for line in found.values()} == {"unanswerable"}
@@ -153,7 +172,8 @@ def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd, model):
     assert [variant["variant"] for variant in summary["variants"]] == list(METHODS)
     assert found["compactrag", "bridge"]["answer"] == "Fargo"
     assert found["compactrag", "comparison"]["answer"] == "Red Harbour"
-    following = {"compactrag", "hanrag", "parrag", "self_ask", "ircot", "react", "prunerag"}  # each with what is known
+    # Each searches with what is known.
+    following = {"compactrag", "hanrag", "parrag", "self_ask", "ircot", "react", "search_o1", "prunerag"}
     assert {
         key: line["metrics"]["em"] for key, line in found.items() if key[0] in following and not line["metrics"]["em"]
     } == {}
@@ -270,6 +290,17 @@ def test_playing_leaves_the_environment_alone(home, monkeypatch):
     assert get_settings().server("generator").url == "http://127.0.0.1:9/v1"
 
 
+@pytest.mark.parametrize("role", get_args(Role))
+def test_playing_asks_no_server_of_the_environment(home, monkeypatch, role):
+    for name in ("URL", "MODEL"):
+        monkeypatch.setenv(f"HOPGRAPH_{role.upper()}_{name}", "http://127.0.0.1:9/v1")
+    get_settings.cache_clear()
+    question = Question("q", BRIDGE["question"], ("Fargo",), decomposition=(SubQuestion("Who?", "Fargo"),))
+    with playing(Simulation(), [question], None) as endpoint:
+        server = get_settings().server(role)
+        assert (server.url, server.model) == (endpoint.url, None)
+
+
 def test_every_node_that_asks_a_model_has_a_perfect_agent():
     from hopgraph.methods import READERS, context_class
 
@@ -283,3 +314,30 @@ def test_every_node_that_asks_a_model_has_a_perfect_agent():
     # Nodes that ask under the name of another: `decomposer_again` is the decomposer, `setwise` the selector.
     unknown = {name for name in asking if name.partition("/")[2] not in roles(name.partition("/")[0])}
     assert unknown <= {"prunerag/decomposer_again", "prism/setwise"}
+
+
+SAME = {
+    "id": "same",
+    "question": "Do Northern Lights and Red Harbour have the same director?",
+    "answers": ["no"],
+    "type": "comparison",
+    "gold_titles": ["Northern Lights", "Red Harbour"],
+    "decomposition": [
+        {"question": "Northern Lights >> director", "answer": "John Hanson"},
+        {"question": "Red Harbour >> director", "answer": "Vera Kim"},
+    ],
+}
+BOTH = SAME | {
+    "id": "both",
+    "question": "Who directed Northern Lights, and who directed Red Harbour?",
+    "answers": ["John Hanson; Vera Kim"],
+    "type": "compound",
+}
+
+
+def test_hanrag_takes_comparisons_for_complex_and_several_answers_for_compound(simulate):
+    rows = [{**row, "contexts": FILMS} for row in (SAME, BOTH)]
+    _, found, _ = simulate(rows, "-m", "hanrag", "--contexts")
+    routes = {key: line["trajectory"][0]["answer"] for (_, key), line in found.items()}
+    assert routes == {"same": "complex", "both": "compound"}
+    assert {key: line["answer"] for (_, key), line in found.items()} == {"same": "no", "both": "John Hanson; Vera Kim"}

@@ -48,6 +48,21 @@ COMPARISON = {
 }
 
 
+MORE_CHAINS = [
+    {
+        "question": f"Who is the spouse of the director of {film}?",
+        "subquestions": [
+            {"question": f"{film} >> director", "answer": f"Mr {film}"},
+            {"question": f"Mr {film} >> spouse", "answer": f"Mrs {film}"},
+        ],
+        "source": "2wikimultihopqa-train (supporting facts + evidences)",
+    }
+    for film in ("Alien", "Jaws", "Heat", "Ran", "Brazil")
+]
+EXTRACTED = ["Who wrote Moby Dick?", "When was Moby Dick printed?", "Which ship sinks in Moby Dick?"]
+CONTEXT = "\n\n".join(f"{asked}\nSomething." for asked in EXTRACTED)
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data folder of a few rows, with every file that the builders read."""
@@ -94,6 +109,16 @@ def data(tmp_path: Path) -> Path:
             },
         ],
     )
+    write(train / "decomposition_more.train.jsonl.gz", MORE_CHAINS)
+    write(train / "extractor.train.jsonl.gz", [{"question": EXTRACTED[0], "context": CONTEXT}])
+    write(train / "hop_count.train.jsonl.gz", [{"question": f"When did {b} end?", "hops": 1} for b in BOOKS])
+    for name, asked in (
+        ("single_hop_qed", "who read {}"),
+        ("multihop_context_more", "Who read the book that the writer of {} liked?"),
+        ("multihop_gold_sentences", "Where is the town that {} is set in?"),
+        ("react_trajectories", "Which other book has the printer of {} made?"),
+    ):
+        write(train / f"{name}.train.jsonl.gz", [{"question": asked.format(book)} for book in BOOKS])
     write(
         folder / "musique/questions.jsonl.gz",
         [

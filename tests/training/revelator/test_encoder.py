@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,12 @@ import inference.heads.npz
 import inference.heads.revelator
 import inference.heads.trunk
 from inference.heads.revelator import ROUTES
+from inference.limits import UNKNOWN
 from tests.training.conftest import write
 from tests.training.revelator.conftest import BOOKS, BORN
 from training.revelator.encoder import main
 from training.revelator.encoder_data import (
     SKILLS,
-    UNANSWERED,
     dev_chains,
     divided_examples,
     is_for_calibration,
@@ -75,9 +76,27 @@ def test_a_chain_ends_with_its_last_answer_and_not_without_one(examples: list[Ex
     first, second = Turn("Who wrote Emma?", "Mr Emma"), Turn("Where was Mr Emma born?", "Town of Emma")
     assert found[(first,)] is False
     assert found[(first, second)] is True
-    without = [turns for turns, ended in found.items() if len(turns) == 2 and not ended]
+    without = [turns for turns, ended in found.items() if len({turn.question for turn in turns}) == 2 and not ended]
     assert without
-    assert {turns[-1].answer for turns in without} <= set(UNANSWERED)
+    assert {turns[-1].answer for turns in without} == {UNKNOWN}
+    first_unknown = replace(first, answer=UNKNOWN)
+    assert found[(first_unknown,)] is False
+
+
+def test_a_hop_that_was_asked_again_does_not_keep_a_chain_from_ending(examples: list[Example]):
+    again = [e for e in examples if e.skill == "ending" and e.source.endswith("asked again")]
+    assert {e.target for e in again} == {True, False}
+    for example in again:
+        *_, unknown, known = example.turns
+        assert (unknown.answer, unknown.question) == (UNKNOWN, known.question)
+
+
+def test_more_chains_and_routes_than_a_language_model_is_tuned_on(examples: list[Example]):
+    spouse = [e for e in examples if e.skill == "ending" and e.question.startswith("Who is the spouse of the director")]
+    assert Turn("Who is the spouse of Mr Jaws?", "Mrs Jaws") in {turn for e in spouse for turn in e.turns}
+    routes = {e.question: e.target for e in examples if e.skill == "router"}
+    assert routes["Who read Emma"] == routes["When did Emma end?"] == "single-step"
+    assert routes["Which other book has the printer of Emma made?"] == "complex"
 
 
 def test_one_hop_questions_are_chains_of_one_step(data: Path, monkeypatch: pytest.MonkeyPatch):
@@ -88,7 +107,7 @@ def test_one_hop_questions_are_chains_of_one_step(data: Path, monkeypatch: pytes
         for e in part
         if e.skill == "ending" and e.question.endswith("Bath founded?")
     ]
-    assert {(e.turns[0].question, e.turns[0].answer in UNANSWERED, e.target) for e in rows} == {
+    assert {(e.turns[0].question, e.turns[0].answer == UNKNOWN, e.target) for e in rows} == {
         ("When was Bath founded?", False, True),
         ("When was Bath founded?", True, False),
     }
@@ -99,6 +118,9 @@ def test_dev_chains_are_whole_or_broken_off(with_dev: Path):
     assert broken.turns == (Turn("Who wrote Brand?", "Ibsen"),)
     assert whole.turns[1:] == (Turn("Where was Ibsen born?", "Skien"),)
     assert (broken.target, whole.target, whole.source) == (False, True, "2wikimultihopqa, compositional")
+    (unknown,) = dev_chains(with_dev, "2wikimultihopqa", unknown=True)
+    assert unknown.turns == (whole.turns[0], replace(whole.turns[1], answer=UNKNOWN))
+    assert unknown.target is False
 
 
 def test_evaluation_of_the_shipped_encoder_runs_without_torch(with_dev: Path, capsys: pytest.CaptureFixture[str]):
@@ -111,6 +133,7 @@ def test_evaluation_of_the_shipped_encoder_runs_without_torch(with_dev: Path, ca
         "#### Routes",
         "#### Relevance",
         "#### Ending",
+        "#### Ending, the last answer unknown",
     ]
     assert "| 2wikimultihopqa, dev: **this encoder** | 2 | 1 |" in printed
 

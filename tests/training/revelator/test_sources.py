@@ -7,7 +7,7 @@ import pytest
 
 from inference.errors import InputError
 from tests.training.conftest import write
-from tests.training.revelator.conftest import BORN
+from tests.training.revelator.conftest import BORN, EXTRACTED
 from training.revelator.examples import SKILLS, Example, Turn
 from training.revelator.sources import all_examples
 
@@ -50,9 +50,23 @@ def test_a_conjunction_with_two_such_places_is_left_out(examples):
     assert not of(examples, "decomposer", "Who wrote Pride and Prejudice and where is Bath?")
 
 
-def test_comparisons_are_taken_apart_into_their_look_ups(examples):
-    (comparison,) = of(examples, "decomposer", "Which film came out first, Jaws or Alien?")
-    assert comparison.target == ("When did Jaws come out?", "When did Alien come out?")
+def test_comparisons_are_complex_and_not_taken_apart(examples):
+    (comparison,) = of(examples, "router", "Which film came out first, Jaws or Alien?")
+    assert comparison.target == "complex"
+    assert not of(examples, "decomposer", "Which film came out first, Jaws or Alien?")
+    assert {example.target for example in examples if "? Also, " in example.question} >= {"compound"}
+
+
+def test_simple_questions_about_one_entity_are_merged_into_compound_ones(examples):
+    merged = [example for example in examples if example.source == "extractor.train, merged by rule"]
+    assert {example.root for example in merged} == {"Moby Dick"}
+    (route,) = (example for example in merged if example.skill == "router")
+    (parts,) = (example for example in merged if example.skill == "decomposer")
+    assert route.target == "compound"
+    assert route.question == parts.question
+    assert isinstance(parts.target, tuple)
+    assert len(parts.target) > 1
+    assert set(parts.target) <= set(EXTRACTED)
 
 
 def test_the_refiner_learns_each_hop_from_the_hops_before_it(examples):

@@ -1,0 +1,1 @@
+"""Adaptive Retrieval (Mallen et al. 2023): retrieval for questions about rare entities alone."""
