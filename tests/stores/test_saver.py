@@ -337,7 +337,7 @@ async def test_a_file_from_before_tasks_had_paths_is_used_as_it_is(home):
 @pytest.mark.parametrize(
     ("table", "reason", "hint"),
     [
-        ("CREATE TABLE checkpoints (a)", "no column named thread_id", "another program's"),
+        ("CREATE TABLE checkpoints (a)", "no column named thread_id", "belongs to another program"),
         (None, "unable to open", "is the path that of a file"),
     ],
 )
