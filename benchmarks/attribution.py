@@ -1,4 +1,4 @@
-"""How well PAR-RAG's attribution judge tells claims that their references bear out from those that they don't.
+"""Accuracy of PAR-RAG's attribution judge on claims with references.
 
     python benchmarks/attribution.py DATA/train/attribution.jsonl.gz [--limit 300] [--attribution attrscore]
 
@@ -38,7 +38,7 @@ SAID = ("attributable", "extrapolatory", "contradictory", "unreadable")
 
 
 class Row(TypedDict, total=False):
-    """One claim, and what is said of it."""
+    """A claim, and the judge's verdict."""
 
     number: int
     question: str
@@ -48,7 +48,7 @@ class Row(TypedDict, total=False):
 
 
 async def judge(state: Row, runtime: Runtime[ParContext]) -> dict[str, Any]:
-    """The node: what the judge says."""
+    """The node that calls the judge."""
     passages = [Passage(id="", title="", text=reference) for reference in state["references"]]
     asked = await ask_attribution(runtime, state["question"], state["claim"], passages, at=f"row/{state['number']}")
     return {"said": asked.value.label if asked.value else "unreadable"}
@@ -71,7 +71,7 @@ def main(
 
 
 def sample(rows: list[dict[str, Any]], limit: int, seed: int) -> list[dict[str, Any]]:
-    """At most `limit` rows: by turns one of each source and label, in an order that the seed decides."""
+    """At most `limit` rows, round-robin over source and label, shuffled by the seed."""
     shuffled = random.Random(seed).sample(rows, len(rows))
     turn: Counter[tuple[str, str]] = Counter()
     ranked = []

@@ -1,4 +1,4 @@
-"""Random kills over all methods: nothing lost, nothing repeated but what was in flight, the same answers.
+"""Random kills over all methods: no call lost, only calls in flight repeated, the same answers.
 
     python benchmarks/kills.py [KILLS] [--log FILE] [--postgres URL]
 

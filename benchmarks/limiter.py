@@ -1,4 +1,4 @@
-"""How close `HOPGRAPH_LLM_CONCURRENCY=auto` comes to the best fixed value, over HTTP.
+"""Throughput of `HOPGRAPH_LLM_CONCURRENCY=auto` relative to the best fixed value, over HTTP.
 
     python benchmarks/limiter.py        # 15 minutes
 
@@ -41,10 +41,10 @@ class Kind:
 
     name: str
     best: int
-    """How many calls at a time are right for it."""
+    """The best concurrency."""
     questions: int = 200
     speed: float = 1.0
-    """Its replies take `--latency` by this."""
+    """Divisor of `--latency` for its replies."""
     slots: int | None = None
     tells: bool = False
     most: int | None = None
@@ -71,7 +71,7 @@ KINDS = [
 
 
 class Rationing(Simulated):
-    """An endpoint that takes so many requests in each second."""
+    """An endpoint with a rate limit per second."""
 
     rate: int | None = None
     _second = _taken = 0
@@ -136,7 +136,7 @@ async def ask(url: str, limit: int | Literal["auto"], questions: int, chain: int
     await endpoint.describe()
 
     async def one(number: int) -> None:
-        priority.set(0)  # all take turns, as at the end of an evaluation
+        priority.set(0)  # equal priorities, as at the end of an evaluation
         for step in range(chain):
             await endpoint.complete([Message("user", "x")], request_id=f"{number}-{step}")
 
@@ -151,7 +151,7 @@ async def ask(url: str, limit: int | Literal["auto"], questions: int, chain: int
 
 @contextmanager
 def serving(kind: Kind, latency: float) -> Iterator[tuple[str, Connection]]:
-    """The endpoint in a process of its own: its URL, and a pipe that gives refusals and CPU seconds when asked."""
+    """Run the endpoint in its own process; gives its URL, and a pipe that returns refusals and CPU seconds."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(there, kind, latency), daemon=True)

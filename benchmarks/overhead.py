@@ -1,4 +1,4 @@
-"""What our own process costs: CPU time a model call and a superstep, with checkpoints and without, and their size.
+"""Overhead of Hopgraph's process: CPU time per model call and superstep, with and without checkpoints, and their size.
 
     hopgraph index DATA/2wikimultihopqa/corpus.jsonl.gz --name 2wiki
     python benchmarks/overhead.py DATA/2wikimultihopqa/questions.jsonl.gz --dataset 2wikimultihopqa --index 2wiki
@@ -38,9 +38,9 @@ from stores.index import Index
 from stores.pairs import Pairs
 
 CALL, QUESTION = 5.0, 256.0
-"""Goals: milliseconds of CPU a call at most, KiB of checkpoints a question at most, in the mean."""
+"""Goals: maximum mean CPU milliseconds per call, and KiB of checkpoints per question."""
 TOGETHER = 32
-"""Questions at a time."""
+"""Concurrent questions."""
 
 
 def main(
@@ -100,7 +100,7 @@ def main(
 
 
 async def kept(context: Context, questions: Sequence[Question]) -> tuple[list[dict[str, int]], float]:
-    """Run the questions as `hopgraph ask` does; gives calls, supersteps and bytes of checkpoints of each, and CPU s."""
+    """Run the questions as `hopgraph ask` does; returns calls, supersteps and checkpoint bytes of each, and CPU s."""
     rows = []
     with tempfile.TemporaryDirectory() as place:
         async with open_checkpoints(str(Path(place) / "checkpoints.sqlite")) as saver:
@@ -126,7 +126,7 @@ async def kept(context: Context, questions: Sequence[Question]) -> tuple[list[di
                     stored[thread] = stored.get(thread, 0) + size
             for thread, count in database.execute("SELECT thread_id, COUNT(*) FROM checkpoints GROUP BY thread_id"):
                 supersteps[thread] = count
-            # The file's pages are shared out by what each thread has in them.
+            # The file's size is allotted to threads by their bytes.
             scale = pages / sum(stored.values())
             for thread, result in zip(threads, results, strict=True):
                 size = int(stored[thread] * scale)
@@ -148,7 +148,7 @@ async def not_kept(context: Context, questions: Sequence[Question]) -> None:
 
 @contextmanager
 def searches() -> Iterator[list[Callable[[], Any]]]:
-    """The searches that are made while the context lasts, of passages or of pairs, to be made again."""
+    """Record the searches of passages or pairs within the context, for replay."""
     made: list[Callable[[], Any]] = []
 
     def noted(search: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +168,7 @@ def searches() -> Iterator[list[Callable[[], Any]]]:
 
 
 def made_again(calls: Sequence[Callable[[], Any]]) -> float:
-    """CPU seconds that they take one after another."""
+    """CPU seconds of replaying searches sequentially."""
     started = cpu_seconds()
     for call in calls:
         call()

@@ -1,4 +1,4 @@
-"""How often a poisoned passage changes an answer: every method, with the model that is set up.
+"""How often a poisoned passage changes an answer, for every method with the configured model.
 
     python benchmarks/poison.py [--method prism] [--limit 3]
 
@@ -52,14 +52,14 @@ QUESTIONS = [
 ]
 LEFT_OUT = ("compactrag", "no_retrieval")
 SHORT = 128
-"""Tokens of a reply at most: small models that are led astray write until they are stopped."""
+"""Maximum tokens of a reply: misled small models write until they are stopped."""
 
 
 def main(
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
     limit: Annotated[int, typer.Option(help="Questions.", min=1, max=len(QUESTIONS))] = len(QUESTIONS),
 ) -> None:
-    """Print a row a method: runs, runs that failed, answers that changed, answers that were taken over."""
+    """Print a row per method: runs, failed runs, changed answers, answers taken over."""
     chosen = method or [name for name in METHODS if name not in LEFT_OUT]
     print(f"{'method':<16}{'runs':>6}{'failed':>8}{'changed':>9}{'taken over':>12}  by")
     for name in chosen:

@@ -1,4 +1,4 @@
-"""How much of each method's prompts a vLLM server takes from its prefix cache.
+"""Share of each method's prompt tokens that a vLLM server serves from its prefix cache.
 
     hopgraph eval ... --out runs/some                # any run, also one with --perfect
     make vllm-up                                     # or another vLLM, with --enable-prompt-tokens-details
@@ -45,7 +45,7 @@ def main(
 
 
 async def recorded(run: Path) -> dict[str, list[Exchange]]:
-    """The calls of a run by method, in the order in which they were made."""
+    """The calls of a run by method, in order."""
     found: dict[str, list[Exchange]] = defaultdict(list)
     async with open_checkpoints(str(run / "checkpoints.sqlite")) as saver:
         for line in (run / "results.jsonl").read_text("utf-8").splitlines():
@@ -57,7 +57,7 @@ async def recorded(run: Path) -> dict[str, list[Exchange]]:
 def replay(server: httpx.Client, model: str, rows: list[Exchange]) -> dict[str, list[int]]:
     """Calls, prompt tokens and cached tokens of each node."""
     nodes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    salt = uuid.uuid4().hex  # nothing is shared with other prompts than those of the same salt
+    salt = uuid.uuid4().hex  # prefixes are shared only within the same salt
     for row in rows:
         messages = [{"role": role, "content": text} for role, text in row.prompt]
         body = {"model": model, "messages": messages, "max_tokens": 1, "temperature": 0, "cache_salt": salt}

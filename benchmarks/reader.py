@@ -1,4 +1,4 @@
-"""How close CompactRAG's reader comes to what its endpoint can do.
+"""Throughput of CompactRAG's reader relative to its endpoint's.
 
     hopgraph index DATA/2wikimultihopqa/corpus.jsonl.gz --name 2wiki
     python benchmarks/reader.py 2wiki DATA/2wikimultihopqa/questions.jsonl.gz --dataset 2wikimultihopqa

@@ -35,7 +35,7 @@ def main(
     data: Annotated[Path, typer.Argument(help="Folder of the data sets.")],
     only: Annotated[list[str] | None, typer.Option(help="Only this set; may be repeated.")] = None,
 ) -> None:
-    """Print a table: a row a set, recall@5/@10 a mode."""
+    """Print a table: a row per set, recall@5/@10 per mode."""
     print(f"{'set':<18}{'passages':>9}{'questions':>10}" + "".join(f"{mode:>15}" for mode in (*MODES, "hybrid, hits")))
     means = []
     for name in only or SETS:

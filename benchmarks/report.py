@@ -3,7 +3,7 @@
     hopgraph eval ... --out runs/small
     python benchmarks/report.py runs/small [--questions 10000]
 
-What has to hold: under a minute for 10,000 questions, and a page of at most 25 MB.
+Goals: under a minute for 10,000 questions, and a page of at most 25 MB.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(
     run: Annotated[Path, typer.Argument(help="Folder of an evaluation run.")],
     questions: Annotated[int, typer.Option(help="How many questions to report.")] = 10_000,
 ) -> None:
-    """Print how long the report takes, and how large the page is; exit code 1 if that is too long or too large."""
+    """Print the report's time and the page's size; exit code 1 if a goal is missed."""
     with tempfile.TemporaryDirectory() as folder:
         large = Path(folder) / "large"
         lines, size = multiply(run, large, questions)
@@ -51,7 +51,7 @@ def main(
 
 
 def multiply(run: Path, into: Path, count: int) -> tuple[int, float]:
-    """Make a run of `count` questions out of a small one; gives its results and their megabytes."""
+    """Multiply a small run to `count` questions; returns the number of results and their megabytes."""
     into.mkdir()
     (into / "run.json").write_text((run / "run.json").read_text("utf-8"), "utf-8")
     rows = [json.loads(line) for line in (run / "questions.jsonl").read_text("utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""How close an evaluation comes to what its endpoint can do, and how far it leaves lock-step batches behind.
+"""Throughput of an evaluation relative to its endpoint's, and to lock-step batches.
 
     hopgraph index DATA/2wikimultihopqa/corpus.jsonl.gz --name 2wiki
     python benchmarks/saturation.py DATA/2wikimultihopqa/questions.jsonl.gz --dataset 2wikimultihopqa --index 2wiki
@@ -42,7 +42,7 @@ from inference.errors import HopgraphError
 from inference.settings import get_settings
 
 WORST, LEAST, LOCK_STEP = 1.15, 0.95, 1.5
-"""Goals: our time against the ideal one, the bare client's against ours, and lock-step's against ours."""
+"""Goals: ours / ideal, bare client / ours, lock-step / ours."""
 
 
 def main(
@@ -89,7 +89,7 @@ def main(
             line = f"{name:<14}{len(sent):>7,}{chain:>7.0f}{row['cpu']:>8.1f}{row['seconds']:>8.1f}"
             line += f"{bare:>7.2f}{lock_step:>11.2f}"
             wrong = ["bare"] if bare < LEAST else []
-            # Where all replies take as long as each other, or a question has one call, there is no step to wait for.
+            # With equal reply times, or one call per question, lock-step never waits.
             wrong += ["lock-step"] if lock_step < LOCK_STEP and chain > 1 and (spread or url) else []
             if not url:
                 longest = max(max(depths(rows, times.of).values()) for rows in by_question(sent))
@@ -102,7 +102,7 @@ def main(
 
 
 def evaluate(method: str, questions: Sequence[Question], dataset: str, values: dict[str, Any]) -> dict[str, float]:
-    """Run the questions as `hopgraph eval` does; gives CPU seconds and seconds."""
+    """Run the questions as `hopgraph eval` does; returns CPU seconds and seconds."""
     variants = plan.plain_variants([method], values)
     with tempfile.TemporaryDirectory() as place:
         folder = RunFolder(Path(place) / "run")

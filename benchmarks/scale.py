@@ -1,4 +1,4 @@
-"""How the store's costs grow: building and searching at 10 thousand, 100 thousand and a million passages.
+"""Scaling of the store: building and searching at 10 thousand, 100 thousand and a million passages.
 
     hopgraph index DATA/hotpotqa/corpus.jsonl.gz --name hotpotqa
     python benchmarks/scale.py hotpotqa DATA/hotpotqa/questions.jsonl.gz [--sizes 10000,100000,1000000]
@@ -45,7 +45,7 @@ K = 10
 NAME = "scale"
 _NUMBER = re.compile(r" #(\d+)\. ")
 SLOWEST, ENSEMBLE_LIMIT = 3.0, 100_000
-"""Goal: the hybrid search against the sum of both libraries alone, from 100,000 passages on."""
+"""Goal: hybrid search / sum of both libraries alone, from 100,000 passages on."""
 
 
 def main(
@@ -115,7 +115,7 @@ def measure(size: int, source: str, questions: Path, queries: int) -> None:
 
 
 class MadeUp:
-    """Passages with their vectors, and an encoder that knows them by the number in their title."""
+    """Synthetic passages with their vectors, and an encoder that finds these by the number in the title."""
 
     id = "made-up"
 
@@ -125,12 +125,12 @@ class MadeUp:
         keys = [vector_key(source.manifest.encoder, searchable(passage)) for passage in self._own]
         kept = KeptVectors(index_folder(source.name) / "vectors.sqlite")
         if kept.missing(keys):
-            raise InputError(f"index {source.name} has no vectors kept", hint="build it anew with `hopgraph index`")
+            raise InputError(f"index {source.name} has no vectors kept", hint="build it again with `hopgraph index`")
         self._vectors = kept.get(keys)
         kept.close()
 
     def passages(self) -> Iterator[Passage]:
-        """All of them; passage i is titled `<title> #i`."""
+        """All passages; passage i is titled `<title> #i`."""
         for number in range(self._size):
             one, other = self._pair(number)
             first, second = self._own[one], self._own[other]
@@ -145,7 +145,7 @@ class MadeUp:
         return np.stack([self._vector(number) for number in numbers])
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
-        """Never asked: queries are encoded before."""
+        """Unused: queries are encoded in advance."""
         raise NotImplementedError
 
     def _vector(self, number: int) -> Vectors:

@@ -1,4 +1,4 @@
-"""Speed of indexing and searching, beside LangChain's EnsembleRetriever over rank_bm25 and Chroma, in the same run.
+"""Speed of indexing and searching, compared with LangChain's EnsembleRetriever over rank_bm25 and Chroma.
 
     pip install 'hopgraph[dev]'
     python benchmarks/search.py DATA/hotpotqa [--queries 300]
@@ -32,7 +32,7 @@ from stores.vectors import KeptVectors, vector_key
 
 NAME = "benchmark"
 FASTER = 40
-"""Goal: LangChain's time by ours."""
+"""Goal: LangChain's time / ours."""
 
 
 def main(
@@ -76,7 +76,7 @@ def main(
 
 
 def _timed(name: str, call: Callable[[int], Any], count: int) -> float:
-    """Print p50 and p95 in milliseconds, and give p50."""
+    """Print p50 and p95 in milliseconds; returns p50."""
     for i in range(min(10, count)):
         call(i)
     times = []

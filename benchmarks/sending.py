@@ -1,4 +1,4 @@
-"""Requests as Hopgraph made them, recorded, and sent again by a bare client: what the endpoint alone would allow."""
+"""Records Hopgraph's requests and replays them with a bare client, to measure the endpoint's own limit."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = ["Sent", "by_question", "depths", "recording", "send_again", "send_in_
 
 @dataclass
 class Sent:
-    """A request as it was made."""
+    """A recorded request."""
 
     id: str
     asked: float
-    """When the method wanted it; it may have waited for its turn then."""
+    """When the method issued it; it may then have been queued."""
     ended: float = 0.0
     body: bytes = b""
 
     def before(self, others: Sequence[Sent]) -> list[Sent]:
-        """Those requests of the same question whose replies were there when it was made."""
+        """Requests of the same question that had been answered when it was issued."""
         return [other for other in others if other.ended <= self.asked]
 
 
 @contextmanager
 def recording() -> Iterator[list[Sent]]:
-    """What Hopgraph's client sends while the context lasts."""
+    """Record the requests of Hopgraph's client within the context."""
     sent: list[Sent] = []
     complete, once = client.Endpoint.complete, client.Endpoint._once
     under_way: dict[str, Sent] = {}
@@ -60,7 +60,7 @@ def recording() -> Iterator[list[Sent]]:
 
 
 def by_question(sent: Sequence[Sent]) -> list[list[Sent]]:
-    """The requests of each question, in the order in which they were made."""
+    """The requests of each question, in order."""
     rows: dict[str, list[Sent]] = {}
     for row in sorted(sent, key=lambda row: row.asked):
         rows.setdefault(row.id.partition(".")[0], []).append(row)
@@ -68,7 +68,7 @@ def by_question(sent: Sequence[Sent]) -> list[list[Sent]]:
 
 
 def depths(rows: Sequence[Sent], cost: Callable[[Sent], float]) -> dict[str, float]:
-    """What each request of a question ends at, if each costs so much and waits for nothing but those before it."""
+    """Earliest end of each request of a question, if it only waits for those it depends on."""
     found: dict[str, float] = {}
     for row in rows:
         found[row.id] = cost(row) + max((found[other.id] for other in row.before(rows)), default=0.0)
@@ -76,7 +76,7 @@ def depths(rows: Sequence[Sent], cost: Callable[[Sent], float]) -> dict[str, flo
 
 
 async def send_again(url: str, sent: Sequence[Sent], slots: int) -> float:
-    """Seconds that a bare client needs for them, each sent as soon as those before it are answered."""
+    """Seconds of a bare client that sends each request as soon as those before it are answered."""
 
     async def ask(post: Callable[[Sent], Any], row: Sent, waited: list[asyncio.Task[None]]) -> None:
         if waited:
@@ -96,7 +96,7 @@ async def send_again(url: str, sent: Sequence[Sent], slots: int) -> float:
 
 
 async def send_in_lock_step(url: str, sent: Sequence[Sent], slots: int) -> float:
-    """Seconds it needs if all questions' first calls are answered before any second one is made, and so on."""
+    """Seconds of a bare client that sends all questions' second calls after all first ones are answered, and so on."""
     steps: list[list[Sent]] = []
     for rows in by_question(sent):
         depth = depths(rows, lambda row: 1)
@@ -112,7 +112,7 @@ async def send_in_lock_step(url: str, sent: Sequence[Sent], slots: int) -> float
 
 
 class bare_client:
-    """A client that does nothing but send: `async with bare_client(url, slots) as post`."""
+    """A client that only sends: `async with bare_client(url, slots) as post`."""
 
     def __init__(self, url: str, slots: int) -> None:
         self._url = f"{url}/chat/completions"

@@ -1,4 +1,4 @@
-"""What the benchmarks ask: a simulated endpoint in a process of its own, or a real one; and their CPU clock."""
+"""Endpoints of the benchmarks: a simulated one in its own process, or a real one; and a CPU clock."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = ["ReplyTimes", "cpu_seconds", "forget", "serving"]
 
 @dataclass(frozen=True)
 class ReplyTimes:
-    """How long simulated replies take."""
+    """Durations of simulated replies."""
 
     mean: float
     spread: float = 0.0
 
     def of(self, request: HasId) -> float:
-        """Seconds that the reply to a request takes: the same whenever it is sent."""
+        """Seconds of the reply to a request; deterministic."""
         if not self.spread:
             return self.mean
         normal = random.Random(request.id).gauss(0.0, self.spread)
@@ -54,7 +54,7 @@ class HasId(Protocol):
 
 @contextmanager
 def serving(questions: Sequence[Question], index: str, times: ReplyTimes, slots: int, url: str = "") -> Iterator[str]:
-    """The endpoint's URL: a simulated one's is in another process, so that its work is not taken for the client's."""
+    """The endpoint's URL; a simulated one runs in another process, so that its CPU time is not counted."""
     if url:
         yield url
         return
@@ -67,7 +67,7 @@ def serving(questions: Sequence[Question], index: str, times: ReplyTimes, slots:
         try:
             address = here.recv()
         except EOFError:
-            raise SystemExit(1) from None  # it has said why
+            raise SystemExit(1) from None  # it has printed the reason
         yield address
     finally:
         process.terminate()
@@ -86,7 +86,7 @@ def serve(pipe: Connection, questions: list[Question], index: str, times: ReplyT
 
 
 def forget(url: str) -> None:
-    """Have a real server forget its prefixes, if it is one that can: vLLM with VLLM_SERVER_DEV_MODE=1."""
+    """Reset a real server's prefix cache, if supported: vLLM with VLLM_SERVER_DEV_MODE=1."""
 
     async def reset() -> None:
         async with aiohttp.ClientSession() as session:

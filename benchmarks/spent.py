@@ -1,4 +1,4 @@
-"""Where the CPU time goes that `overhead.py` measures: by thread, and by whose code it is in the event loop's.
+"""Breakdown of the CPU time that `overhead.py` measures: by thread, and by package in the event loop's thread.
 
     python benchmarks/spent.py react DATA/2wikimultihopqa/questions.jsonl.gz --dataset 2wikimultihopqa --index 2wiki
 
@@ -45,7 +45,7 @@ OWNERS = {
     "the benchmark": (f"{PROJECT}/benchmarks/",),
     "the rest of ours": (f"{PROJECT}/",),
 }
-"""The first one counts of which a part is in a function's file or name."""
+"""Owners by substrings of a function's file or name; the first match counts."""
 OTHERS = "Python's library"
 LOOP = "the event loop's thread"
 LIBRARIES = "threads of libraries"
@@ -88,7 +88,7 @@ def main(
 
 @contextmanager
 def by_thread() -> Iterator[dict[str, float]]:
-    """CPU seconds while the context lasts: of this thread, of what is handed to others, of what libraries' own do."""
+    """CPU seconds within the context: of this thread, of calls in executors, of libraries' own threads."""
     spent: dict[str, float] = defaultdict(float)
     submit = ThreadPoolExecutor.submit
 
@@ -115,20 +115,20 @@ def by_thread() -> Iterator[dict[str, float]]:
 
 
 def module_of(call: Any) -> str:
-    """Where the function is that is called in the end; `asyncio.to_thread` hands it to the `run` of a context."""
+    """Module of the called function; `asyncio.to_thread` wraps it in a context's `run`."""
     while isinstance(call, partial):
         call = call.args[0] if getattr(call.func, "__name__", "") == "run" and call.args else call.func
     return str(getattr(call, "__module__", "") or OTHERS)
 
 
 def listed(threads: Mapping[str, float], count: int) -> str:
-    """Milliseconds each of so many, the largest first, in a line."""
+    """Mean milliseconds per item, largest first, in a line."""
     found = [(name, 1e3 * seconds / count) for name, seconds in sorted(threads.items(), key=lambda row: -row[1])]
     return ", ".join(f"{name} {ms:.1f}" for name, ms in found if ms >= 0.05)
 
 
 def owner(function: tuple[str, int, str]) -> str:
-    """Whose function it is, given file, line and name."""
+    """Owner of a function, given file, line and name."""
     place = f"{function[0]} {function[2]}"
     return next((name for name, parts in OWNERS.items() if any(part in place for part in parts)), OTHERS)
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from hopgraph.listeners import Listeners
 from hopgraph.methods import check_method, load, make_context
 from hopgraph.origins import check_thread, config_of, find_origin, new_thread, thread_of
 from hopgraph.results import Result
@@ -15,14 +16,14 @@ from hopgraph.threads import Thread, changed, read_result, read_thread
 from inference.drain import on_drain
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.settings import get_settings
-from nodes.kit.events import Event, StepEvent
+from nodes.kit.events import Event
 from nodes.kit.state import RunError, Step
 from stores.checkpoints import only_here
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.types import Command, StreamMode
+    from langgraph.types import Command
 
     from nodes.kit.context import Context
 
@@ -53,7 +54,7 @@ class Run:
         gold: Sequence[Any] | None = None,
         gold_route: str | None = None,
     ) -> Run:
-        """A question's run on a new thread; arguments as for `ask`.
+        """A run on a new thread; arguments as for `ask`.
 
         Raises:
             InputError: The question, the method or the thread's id is invalid.
@@ -78,11 +79,11 @@ class Run:
             on_event: Called with every event, steps included, as it happens: see `nodes.kit.events`.
 
         Raises:
-            InputError: The question or the settings are wrong.
-            StoreError: The index or the checkpoints can't be used.
+            InputError: The question or the settings are invalid.
+            StoreError: The index or the checkpoints are unusable.
         """
         config: RunnableConfig = {**config_of(self.thread.id), "metadata": dict(self.metadata)}
-        hear = _Listeners(on_step, on_event)
+        hear = Listeners(on_step, on_event)
         if get_settings().otel == "off":
             return await read_result(self.thread, self.saver, await self._run(config, hear))
         from hopgraph.telemetry import run_span
@@ -96,7 +97,7 @@ class Run:
             span.ended(result)
         return result
 
-    async def _run(self, config: RunnableConfig, hear: _Listeners) -> RunError | None:
+    async def _run(self, config: RunnableConfig, hear: Listeners) -> RunError | None:
         """Run the graph. Returns the error that stopped it, if any; errors of the input and the store are raised."""
         from langgraph.errors import GraphDrained
         from langgraph.runtime import RunControl
@@ -132,31 +133,6 @@ class Run:
         return None
 
 
-class _Listeners:
-    """Reports the events of a run to its listeners."""
-
-    def __init__(self, on_step: Callable[[Step], None] | None, on_event: Callable[[Event], None] | None) -> None:
-        self._on_step = on_step
-        self._on_event = on_event
-        self._reported: dict[str, Step] = {}
-        # Without a listener a mode is off: each event wakes the event loop.
-        self.modes: list[StreamMode] = ["updates"] if on_step or on_event else []
-        self.modes += ["custom"] if on_event else []
-
-    def __call__(self, mode: str, update: Any) -> None:
-        if mode == "custom" and self._on_event is not None:
-            self._on_event(cast("Event", update))
-        for row in _steps(update) if mode == "updates" else ():
-            # A subgraph's steps come a second time when it ends, as the update of the graph around it.
-            if self._reported.get(row["id"]) == row:
-                continue
-            self._reported[row["id"]] = row
-            if self._on_step is not None:
-                self._on_step(row)
-            if self._on_event is not None:
-                self._on_event(StepEvent(type="step", step=row))
-
-
 async def ask(
     question: str,
     context: Context,
@@ -172,13 +148,13 @@ async def ask(
 ) -> Result:
     """Answer a question on a new thread.
 
-    A failure that the run can recover from later (an endpoint that is down) is a result, too: its status is `failed`,
-    and `resume` continues from the last checkpoint.
+    A recoverable failure, such as an endpoint that is down, gives a result with status `failed`; `resume` continues
+    from the last checkpoint.
 
     Args:
         question: The question.
         context: The method's settings; its class says which method.
-        saver: Where the run's steps are kept.
+        saver: Checkpointer of the run.
         thread: Id of the new thread.
         question_id: Id of the question in the result.
         contexts: Passages, or ids of indexed ones, to answer from instead of searching.
@@ -188,7 +164,7 @@ async def ask(
         on_event: Called with every event, steps included, as it happens: see `nodes.kit.events`.
 
     Raises:
-        InputError: The question, the settings or the thread's id are wrong; nothing was kept.
+        InputError: The question, the settings or the thread's id is invalid; nothing is stored.
         StoreError: The index can't be used.
     """
     run = Run.of(
@@ -213,11 +189,11 @@ async def resume(
     decisions: Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Resume an interrupted thread; a thread that has ended is read and not run again.
+    """Resume an interrupted thread; for a finished thread, return its result (idempotent).
 
     Args:
         thread: Its id.
-        saver: Where it is kept.
+        saver: Its checkpointer.
         on_step: Called with each step of the trajectory as it ends.
         on_event: Called with every event, as for `ask`.
         decisions: A person's decisions by id of the request: see `nodes.kit.person.decide`. The others keep waiting.
@@ -275,7 +251,7 @@ async def astream(
 
 @asynccontextmanager
 async def _nothing_of_refused(graph: Any, config: RunnableConfig) -> AsyncIterator[None]:
-    """Delete the thread of a question that is refused before the first step has ended: there is nothing to resume."""
+    """Delete the thread of a question that is refused before its first step has completed."""
     try:
         yield
     except (InputError, StoreError):
@@ -293,17 +269,10 @@ def _error(problem: HopgraphError, node: str) -> RunError:
 
 
 def _failed_node(snapshot: Any) -> str:
-    """Name of the node that failed, the innermost one, by a graph's `StateSnapshot`; "" if none did."""
-    # Of nodes side by side the failed one may not be marked yet; those that have a result did not fail.
+    """Name of the innermost failed node in a graph's `StateSnapshot`; "" if none failed."""
+    # A failed parallel node may not be marked yet; those that have a result did not fail.
     unfinished = [task for task in snapshot.tasks if task.result is None]
     failed = next((task for task in snapshot.tasks if task.error is not None), next(iter(unfinished), None))
     if failed is None:
         return ""
     return (_failed_node(failed.state) if hasattr(failed.state, "tasks") else "") or failed.name
-
-
-def _steps(update: Any) -> list[Step]:
-    if not isinstance(update, dict):
-        return []
-    changes = [change.get("trajectory") for change in update.values() if isinstance(change, dict)]
-    return [row for rows in changes if isinstance(rows, list) for row in rows]  # intake's is a reset, not a list

@@ -1,4 +1,4 @@
-"""Threads as their checkpoints have them: settings, state and result; and changes of settings on resuming."""
+"""Threads read from their checkpoints: settings, state and result; and changes of settings on resuming."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Thread:
     question_id: str = "ask"
     finished: bool = False
     waiting: list[Waiting] = field(default_factory=list)
-    """Decisions it waits for."""
+    """Pending decisions."""
     changes: list[Change] = field(default_factory=list)
-    """Settings that were changed when it was resumed."""
+    """Settings changed on resuming."""
 
     @property
     def method(self) -> str:
@@ -44,16 +44,16 @@ class Thread:
 
     @property
     def origin(self) -> Origin:
-        """Its origin, as its checkpoints have it."""
+        """Its origin, as stored in its checkpoints."""
         settings = self.context.model_dump(mode="json", exclude_unset=True)
         return Origin(self.method, self.question_id, self.question, settings, self.changes)
 
 
 async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
-    """What a thread was started with, and whether it has ended.
+    """Read a thread's settings and progress.
 
     Raises:
-        StoreError: There is no such thread, or it was not written by hopgraph.
+        StoreError: The thread is unknown, or was not written by Hopgraph.
     """
     config = config_of(check_thread(thread))
     latest = await saver.aget_tuple(config)
@@ -70,7 +70,7 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
         raise foreign
     state = await load(origin.method, saver).aget_state(config)
     given = origin.context
-    if given is None:  # the server's: until the first node has ended, the settings are in the metadata alone
+    if given is None:  # LangGraph's server: until the first node has completed, only the metadata have the settings
         fields = context_class(origin.method).model_fields
         begun = {name: value for name, value in (latest.metadata or {}).items() if name in fields}
         given = state.values.get("settings", begun)
@@ -86,7 +86,7 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
 
 
 async def read_result(thread: Thread, saver: BaseCheckpointSaver[str], error: RunError | None = None) -> Result:
-    """The result of a thread as far as it got.
+    """The result of a thread in its current state.
 
     Args:
         thread: The thread.

@@ -41,7 +41,7 @@ async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], boo
         async with asyncio.TaskGroup() as group:
             while left():
                 for limiter in set(limiters()) - watched:
-                    limiter.on_change(changed.set)
+                    limiter.add_listener(changed.set)
                     watched.add(limiter)
                 begun = 0
                 while left() and working < at_once() and begun < _AT_ONCE:
@@ -54,7 +54,7 @@ async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], boo
                 changed.clear()
     finally:
         for limiter in watched:
-            limiter.forget(changed.set)
+            limiter.remove_listener(changed.set)
 
 
 _AT_ONCE = 64

@@ -1,1 +1,1 @@
-"""What answers: chat endpoint, embeddings, the embedded server and its weights."""
+"""Model access: chat endpoint, embeddings, the embedded server and its weights, structured output, trained heads."""

@@ -1,133 +1,86 @@
-"""How many calls an endpoint can take, learned while calling it: the arithmetic, without clock or network.
+"""Adaptive concurrency limit of an endpoint: the control algorithm, without clock or network.
 
-`HOPGRAPH_LLM_CONCURRENCY=auto` is this. What a server says counts first; what it shows is the rest:
+`HOPGRAPH_LLM_CONCURRENCY=auto` selects it. Load that the server reports takes precedence over measurements:
 
-- vLLM reports how many requests run and how many wait. The limit follows: as many as run, and a quarter more that wait,
-  so that a slot that becomes free is filled at once. llama.cpp's server reports its slots.
-- Refusals (429, 503) cut the limit to what was accepted, and it stays there; higher values are tried after 30 s, then
-  ever less often: additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the Increase and Decrease
-  Algorithms for Congestion Avoidance", 1989) with a memory, as in CUBIC (RFC 9438). Where so many requests a second or
-  a minute are accepted, all calls pause as long as `Retry-After` says.
-- Others are measured: slow start, which doubles the limit (RFC 5681) while throughput grows with it. Where it stops
-  growing, the limit becomes what BBR calls the bandwidth-delay product (Cardwell et al., "BBR: Congestion-Based
-  Congestion Control", ACM Queue 2016): the highest throughput, times the seconds of a reply where none waits. From
-  there hill climbing on throughput, as in the .NET thread pool (Hellerstein, Morrison and Eilebrecht, "Optimizing
-  Concurrency Levels in the .NET ThreadPool", FeBID 2008).
+- vLLM reports running and waiting requests. The limit is the number running plus a quarter queued, so that a free slot
+  is filled at once. llama.cpp's server reports its slots.
+- Refusals (429, 503) cut the limit to what was accepted. Higher values are tried after 30 s, then less and less often:
+  additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the Increase and Decrease Algorithms for
+  Congestion Avoidance", 1989) with a memory, as in CUBIC (RFC 9438). If the server limits requests per second or
+  minute, all calls pause for `Retry-After`.
+- Otherwise throughput is measured: slow start doubles the limit (RFC 5681) while throughput grows. When it stops
+  growing, the limit becomes the bandwidth-delay product of BBR (Cardwell et al., "BBR: Congestion-Based Congestion
+  Control", ACM Queue 2016): the highest throughput times the latency without queueing. Hill climbing on throughput
+  follows, as in the .NET thread pool (Hellerstein, Morrison and Eilebrecht, "Optimizing Concurrency Levels in the .NET
+  ThreadPool", FeBID 2008).
 
-Throughput is replies by seconds, over whole multiples of the limit: replies that come all at the same moment are then
-counted right, and so are those of unlike lengths. The mean latency would be of the short ones, which come first.
+Throughput is replies per second, over whole multiples of the limit: this counts bursts and replies of unequal length
+correctly. Mean latency would be biased towards short replies, which arrive first.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["MAX_LIMIT", "OPENING", "TICK", "AdaptiveLimit", "Attempt", "FixedLimit"]
+from inference.fixed_limit import Attempt, FixedLimit
+
+__all__ = ["MAX_LIMIT", "OPENING", "TICK", "AdaptiveLimit"]
 
 OPENING = 24
-"""The first limit of an endpoint that nothing is known of. One that is slower with 24 calls than with 8 loses little by
-the first of a thousand; one that takes 256 is at its limit after four times the seconds of a reply."""
+"""Initial limit of an unknown endpoint. One that is slower with 24 calls than with 8 loses little on the first of a
+thousand; one that takes 256 reaches its limit after four reply latencies."""
 TICK = 0.1
 """Seconds between two calls of `AdaptiveLimit.tick`."""
 MAX_LIMIT = 1024
 LONGEST_PAUSE = 60.0
-"""Seconds that a `Retry-After` stops all calls at most."""
+"""Maximum seconds that a `Retry-After` pauses all calls."""
 _REFUSED_PAUSE, _LONGEST_REFUSED_PAUSE = 30.0, 480.0
-"""Seconds after a refusal until a higher limit is tried: at first, and at most."""
+"""Seconds after a refusal until a higher limit is tried: initial and maximum."""
 _RATION_PAUSE = 2.0
-"""The same, at least, where a server counts requests a second or a minute."""
+"""Minimum of the same for a server that limits requests per second or minute."""
 _RATION_OVER = 120.0
-"""Seconds without a refusal after which it is taken to have stopped counting."""
+"""Seconds without a refusal after which the rate limit is assumed to be gone."""
 _CUT, _RATION_CUT = 0.7, 0.9
-"""Factors that refusals cut the limit by at most, until they are seen again."""
+"""Largest cut by the refusals of one limit, as factors."""
 _GROWN = 1.4
-"""Factor by which throughput must grow for slow start to go on."""
+"""Factor by which throughput must grow for slow start to continue."""
 _UNSURE = 1.2
 """The same for the opening: below, the opening itself may be too high."""
 _COLLAPSED = 0.95
-"""Factor of the throughput before at which calls are slowed down by each other, whatever comes."""
+"""Factor of the previous throughput below which calls slow each other down."""
 _ROOM = 1.25
-"""Factor of the bandwidth-delay product: its figures are low where replies come in bursts."""
+"""Factor of the bandwidth-delay product, which bursts of replies make too low."""
 _UP, _DOWN = 1.15, 0.87
 """Factors by which the limit is changed for a trial."""
 _GAIN = 0.2
-"""Share of the change in calls by which throughput must grow with them."""
+"""Share of the relative increase in calls that throughput must gain."""
 _SAME = 0.95
 """Share of the throughput that a lower limit must keep."""
 _FEWEST_REPLIES = 64
-"""Replies of a window at least, once slow start is over."""
+"""Minimum replies per window after slow start."""
 _LONGEST_HELD = 16
-"""Windows between two trials at most."""
+"""Maximum windows between two trials."""
 _SLOWEST = 3.0
-"""How many times the lowest latency seen a higher limit may cost: several clients would outbid each other without."""
-
-
-@dataclass(slots=True)
-class Attempt:
-    """A request that was sent."""
-
-    at: float
-    epoch: int
-    """Changes with the limit: of many refusals of one limit only the first counts."""
-    open: bool = True
-
-
-class FixedLimit:
-    """A limit that stays as it is.
-
-    Args:
-        limit: Calls in flight at most.
-    """
-
-    paused_until = 0.0
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.in_flight = 0
-
-    def sent(self, now: float) -> Attempt:
-        """A request goes out."""
-        self.in_flight += 1
-        return Attempt(now, 0)
-
-    def replied(self, attempt: Attempt, now: float) -> None:
-        """It was answered."""
-        self._end(attempt, now)
-
-    def refused(self, attempt: Attempt, now: float, seconds: float = 0.0) -> None:
-        """The server is too busy for it."""
-        self._end(attempt, now)
-
-    def ended(self, attempt: Attempt, now: float) -> None:
-        """It ended in a way that says nothing: cancelled, a bad request, no connection."""
-        self._end(attempt, now)
-
-    def tick(self, now: float) -> None:
-        """Time passes: called every `TICK` while calls wait or are in flight."""
-
-    def _end(self, attempt: Attempt, now: float) -> None:
-        attempt.open = False
-        self.in_flight -= 1
+"""Maximum latency of a higher limit, as a multiple of the lowest; without it, several clients outbid each other."""
 
 
 class AdaptiveLimit(FixedLimit):
-    """A limit that follows what the endpoint can take. All times are seconds of one clock."""
+    """A limit that adapts to the endpoint's capacity. All times are seconds of one clock."""
 
     def __init__(self) -> None:
         super().__init__(OPENING)
         self.informed = False
-        """Whether the server says how busy it is."""
+        """Whether the server reports its load."""
         self.paused_until = 0.0
         self._phase: Literal["start", "back", "up", "down", "hold"] = "start"
         self._epoch = self._mistrusted = 0
-        # The window: since when, how many replies, and the seconds of all calls in flight until `_counted`.
+        # The window: its start, its replies, and the call-seconds in flight until `_counted`.
         self._since, self._replies, self._flying, self._counted, self._draining = 0.0, 0, 0.0, 0.0, False
         self._accepted = self.limit
-        """The limit that a trial goes back to."""
+        """The limit that a failed trial falls back to."""
         self._throughput: float | None = None
-        """Calls a second at that limit."""
+        """Replies per second at that limit."""
         self._lowest: float | None = None
         """Least mean seconds of a reply."""
         self._held, self._hold_for, self._go_up = 0, 1, True
@@ -135,7 +88,7 @@ class AdaptiveLimit(FixedLimit):
         self._pause = self._refused_at = 0.0
         self._rationed, self._floor = False, 1
         self._beside = 0
-        """Calls in flight beside those refused, when they were."""
+        """Other calls in flight at the time of a refusal."""
         self._freed_at = math.inf
         """When the first of them ended."""
 
@@ -145,14 +98,14 @@ class AdaptiveLimit(FixedLimit):
         return self._phase not in ("start", "back")
 
     def sent(self, now: float) -> Attempt:
-        """A request goes out."""
+        """Count a request that is sent."""
         if self.in_flight == 0:
             self._measure_from(now)
         self._count(now, 1)
         return Attempt(now, self._epoch)
 
     def replied(self, attempt: Attempt, now: float) -> None:
-        """It was answered."""
+        """Count its reply; at the end of a window, choose the next limit."""
         self._freed_at = min(self._freed_at, now)
         self._replies += 1
         self._end(attempt, now)
@@ -163,17 +116,17 @@ class AdaptiveLimit(FixedLimit):
             seconds = max(now - self._since, 1e-9)
             in_flight, throughput = self._flying / seconds, self._replies / seconds
             self._measure_from(now)
-            if in_flight >= 0.8 * self.limit:  # else there was not enough to send
+            if in_flight >= 0.8 * self.limit:  # else there were too few calls to measure
                 self._judge(throughput, in_flight / throughput, now)
 
     def tick(self, now: float) -> None:
-        """Time passes: called every `TICK` while calls wait or are in flight."""
+        """Called every `TICK` seconds while calls wait or are in flight."""
         if self._rationed and now >= self._no_higher_before:
             self._rationed = now - self._refused_at < _RATION_OVER
             if self.in_flight >= 0.8 * self.limit:
                 self._set(min(MAX_LIMIT, self.limit + max(1, self.limit // 20)))
             self._no_higher_before = now + self._refused_pause
-        # Replies that would be too late, if they came, need not be waited for: what replaced them would be late, too.
+        # Throughput has collapsed already if the window is overdue: do not wait for its replies.
         if self._phase == "start" and self._throughput and not self.informed:
             self._count(now, 0)
             seconds = now - self._since
@@ -182,7 +135,7 @@ class AdaptiveLimit(FixedLimit):
                 self._judge_start(0.0)
 
     def refused(self, attempt: Attempt, now: float, seconds: float = 0.0) -> None:
-        """The server is too busy for it.
+        """The server refused the request because it is overloaded.
 
         Args:
             attempt: The request.
@@ -190,7 +143,7 @@ class AdaptiveLimit(FixedLimit):
             seconds: The server's `Retry-After`; 0 without one.
         """
         self._end(attempt, now)
-        # Where so many at a time are accepted, another can be sent for each that ends. Where so many a second are, not.
+        # Under a concurrency limit, each reply makes room for a request; under a rate limit it does not.
         if now < self._pause and self.in_flight == 0:
             self._rationed = True
         elif now >= self._pause:
@@ -211,15 +164,15 @@ class AdaptiveLimit(FixedLimit):
         self._no_higher_before = now + self._refused_pause
         self._rest(max(self._floor, min(self.limit, self.in_flight), 1))
 
-    def has_slots(self, slots: int) -> None:
-        """The server says how many requests it works on at a time; a few more are sent, which wait there."""
+    def set_slots(self, slots: int) -> None:
+        """Set the limit from the server's slots, with a quarter more that queue there."""
         self.informed = True
         self._set(slots + max(1, slots // 4))
 
-    def told(self, running: float, waiting: float) -> None:
-        """The server says how many requests it works on, and how many wait, whoever sent them."""
+    def set_load(self, running: float, waiting: float) -> None:
+        """Adapt to the load that the server reports: running and waiting requests of all clients."""
         if running + waiting < self.in_flight / 2:
-            # One of several servers behind one address, perhaps, or its figures are old.
+            # Stale figures, or one of several servers behind a load balancer.
             self._mistrusted += 1
             self.informed = self._mistrusted < 10
             return
@@ -230,7 +183,7 @@ class AdaptiveLimit(FixedLimit):
             self._phase = "hold"
             self._set(min(self.limit, max(1, round(self.in_flight - (waiting - spare) * share))))
         elif waiting <= spare and self.in_flight >= 0.9 * self.limit:
-            # Clients that all add as much, and cut by their share, come to have equal shares.
+            # Additive increase and a cut in proportion converge to equal shares among clients.
             more = running // 32 if self._phase == "hold" else self.limit
             self._set(int(min(MAX_LIMIT, self.limit + max(1, more))))
 
@@ -257,13 +210,13 @@ class AdaptiveLimit(FixedLimit):
         self._since, self._replies, self._flying, self._counted = now, 0, 0.0, now
 
     def _window(self) -> int:
-        """Replies that are counted: whole multiples of the limit."""
-        if not self.settled:  # after a collapse, late replies of it are still to come
+        """Replies per window: a whole multiple of the limit."""
+        if not self.settled:  # after a collapse, its late replies are still arriving
             return self.limit * (2 if self._phase == "back" else 1)
         return self.limit * max(2, -(-_FEWEST_REPLIES // self.limit))
 
     def _judge(self, throughput: float, seconds: float, now: float) -> None:
-        """Compare a window's throughput with that of the limit before, and choose the next limit."""
+        """Compare a window's throughput with the previous limit's, and choose the next limit."""
         self._lowest = min(seconds, self._lowest * 1.02) if self._lowest else seconds
         if self._phase == "start":
             self._judge_start(throughput)
@@ -287,7 +240,7 @@ class AdaptiveLimit(FixedLimit):
             self._land(max(throughput, before))
 
     def _judge_back(self, throughput: float) -> None:
-        """The opening was too high: halve the limit while throughput stays."""
+        """The initial limit was too high: halve it while throughput stays the same."""
         before = self._throughput or 0.0
         if throughput >= _SAME * before and self.limit > 1:
             self._throughput = max(throughput, before)

@@ -1,4 +1,4 @@
-"""Base URLs of OpenAI-compatible servers: checked, shown, and what was probably meant by a wrong one."""
+"""Base URLs of OpenAI-compatible servers: validation, redaction, and suggestions for a wrong one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["is_url", "meant", "server_root", "shown"]
+__all__ = ["is_url", "server_root", "shown", "suggested_url"]
 
 
 def is_url(url: str) -> bool:
@@ -21,27 +21,27 @@ def is_url(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """The URL as messages may show it: without name and password."""
+    """The URL for messages, with user name and password redacted."""
     return re.sub(r"[^/@]*@", "***@", url)
 
 
 def server_root(url: str) -> str:
-    """The URL without /v1: where a server has its pages that are not of the OpenAI API."""
+    """The URL without /v1, the root of endpoints outside the OpenAI API."""
     return url.removesuffix("/").removesuffix("/v1")
 
 
-async def meant(url: str, get: Callable[[str], Awaitable[Any]]) -> str | None:
-    """The base URL under which a server lists its models, where `url` is not it; None if none does.
+async def suggested_url(url: str, get: Callable[[str], Awaitable[Any]]) -> str | None:
+    """Another base URL derived from `url` under which a server lists its models; None if there is none.
 
-    A base URL ends in /v1; people leave that out, or paste a longer address.
+    Corrects a missing /v1 and a URL of an endpoint below it.
 
     Args:
-        url: What was given.
-        get: Gives the JSON at a URL, or raises.
+        url: The configured URL.
+        get: Returns the JSON at a URL, or raises.
     """
     for candidate in _candidates(url):
         answer = None
-        with suppress(Exception):  # whatever keeps it from answering, it is not the one
+        with suppress(Exception):  # any failure rules this candidate out
             answer = await get(f"{candidate}/models")
         if isinstance(answer, dict) and isinstance(answer.get("data"), list):
             return candidate

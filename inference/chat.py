@@ -1,4 +1,4 @@
-"""What goes to a chat model, and what comes back: messages, schemas, and replies, which are read as untrusted."""
+"""Chat messages, schemas and replies. Replies are untrusted and validated here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 _LONGEST_REPLY, _LONGEST_NAME = 1_000_000, 200
-"""Characters of a reply, and of a name in it, that are read."""
+"""Maximum characters read of a reply, and of a name in it."""
 _ROUNDING = 0.01
 _LEAST_LOGPROB = -10_000.0
 
@@ -59,10 +59,10 @@ class Reply:
 
 
 def read_reply(answer: Any, model: str, started: float, seconds: float) -> Reply:
-    """A completion as a server gives it.
+    """Parse a completion.
 
     Raises:
-        TypeError, KeyError, IndexError: It is none.
+        TypeError, KeyError, IndexError: It is not a chat completion.
     """
     choice = answer["choices"][0]
     content = choice["message"].get("content")
@@ -85,17 +85,17 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def name_of(value: object) -> str:
-    """A name that a server gives, such as a ledger may keep it."""
+    """A name reported by a server, bounded and printable, for the ledger."""
     return str(well_formed(value))[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
 def _tokens_used(value: object) -> int:
-    """A count of tokens that a server gives; 0 where it can't be one."""
+    """A token count reported by a server; 0 if invalid."""
     return value if isinstance(value, int) and 0 <= value < 2**31 else 0
 
 
 def without_reasoning(text: str) -> str:
-    """What comes after a thinking model's reasoning; "" if that was cut off.
+    """The text after a thinking model's reasoning; "" if the reasoning was cut off.
 
     Some chat templates write `<think>` themselves, so that only its end is in the reply. A reply that is JSON from its
     first character on has no reasoning, whatever its strings say.
@@ -110,7 +110,7 @@ def without_reasoning(text: str) -> str:
 
 
 def _tokens(logprobs: Any) -> tuple[Token, ...]:
-    """The tokens; none where any of them is not one or has a log-probability that no token can have."""
+    """The tokens; empty if any of them or its log-probability is invalid."""
     try:
         return tuple(_token(row) for row in (logprobs or {}).get("content") or [])
     except (TypeError, ValueError, KeyError, AttributeError):
@@ -126,10 +126,10 @@ def _token(row: Mapping[str, Any]) -> Token:
 
 
 def _logprob(entry: Mapping[str, Any]) -> float:
-    """The log-probability, at most 0: servers that round go over it by a little. Some give -inf for what is impossible.
+    """The log-probability, clamped to 0, which rounding may exceed slightly. Some servers report -inf.
 
     Raises:
-        ValueError: It is far over 0, or no number.
+        ValueError: It is well above 0, or not a number.
     """
     value = float(entry["logprob"])
     if math.isnan(value) or value > _ROUNDING:

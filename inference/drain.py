@@ -1,4 +1,4 @@
-"""Draining: a process that is to end starts no more model calls and waits for those in flight."""
+"""Graceful shutdown: a draining process starts no new model calls and waits for those in flight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _told: list[Callable[[], None]] = []
 
 
 def begin() -> None:
-    """Begin no request any more. Call it in the event loop's thread."""
+    """Start draining: no new requests from now on. Call it in the event loop's thread."""
     global _draining
     _draining = True
     for tell in list(_told):
@@ -23,18 +23,18 @@ def begin() -> None:
 
 
 def finish() -> None:
-    """Drained; requests may be made again (in a process that lives on)."""
+    """Stop draining: new requests are allowed again, for a process that keeps running."""
     global _draining
     _draining = False
 
 
 def draining() -> bool:
-    """Whether no request begins any more."""
+    """Whether new requests are held back."""
     return _draining
 
 
 def in_flight() -> int:
-    """Requests that were sent and are not answered yet."""
+    """Number of requests awaiting a reply."""
     return _in_flight
 
 
@@ -48,7 +48,7 @@ async def answered() -> None:
 
 @asynccontextmanager
 async def request() -> AsyncIterator[None]:
-    """Around a request. While the process drains, a new one waits here until it is cancelled."""
+    """Track a request. While the process drains, a new one waits here until it is cancelled."""
     global _in_flight
     if _draining:
         await asyncio.get_running_loop().create_future()
@@ -63,7 +63,7 @@ async def request() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def on_drain(tell: Callable[[], None]) -> AsyncIterator[None]:
-    """Have `tell` called when draining begins, or now if it has."""
+    """Call `tell` when draining begins, or at once if it has begun."""
     _told.append(tell)
     try:
         if _draining:

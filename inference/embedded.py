@@ -1,4 +1,4 @@
-"""The embedded model's server, started once and shared by all processes that have the same HOPGRAPH_HOME.
+"""The embedded model's server, started once and shared by all processes with the same HOPGRAPH_HOME.
 
 Each user holds a shared lock until it ends, even by SIGKILL; the server ends when nobody has held one for a while.
 See `inference.embedded_server` for the locks.
@@ -32,11 +32,11 @@ from inference.weights import smollm2_path
 __all__ = ["Server", "ensure_server", "model_file"]
 
 _START_TIMEOUT = 600.0
-"""Seconds for loading a model; a large one comes slowly from a slow disk."""
+"""Seconds allowed for loading a model; a large one loads slowly from a slow disk."""
 _SILENCE = 60.0
-"""Seconds without an answer after which a server is taken for stuck, and replaced."""
+"""Seconds without an answer after which a server counts as hung and is replaced."""
 _ANSWER_TIMEOUT = 5.0
-"""Seconds to wait for an answer, each time."""
+"""Time-out of one health check, in seconds."""
 _mutex = threading.Lock()
 _attached: dict[tuple[Path, str, Path | None, int, int], Server] = {}
 """Servers this process uses, by home, model, adapter, parallel and context."""
@@ -66,7 +66,7 @@ class Server:
     _use: IO[bytes] = field(repr=False, compare=False)
 
     def release(self) -> None:
-        """Stop using the server before this process ends; without users it ends HOPGRAPH_EMBEDDED_IDLE seconds on."""
+        """Stop using the server; it exits HOPGRAPH_EMBEDDED_IDLE seconds after its last user."""
         with _mutex:
             for key in [key for key, server in _attached.items() if server is self]:
                 del _attached[key]
@@ -74,14 +74,13 @@ class Server:
 
 
 def ensure_server(model: str = "smollm2") -> Server:
-    """The embedded server: the one that runs, or a new one, used by this process until it ends.
+    """The running embedded server, or a new one; this process uses it until it exits.
 
-    It blocks for about a second when a server must be started, and for the download when weights are missing. Called
-    again it costs next to nothing, and starts a new server if the old one has died (on the old port, if that is free).
-    Threads may call it at the same time.
+    Blocks for about a second when a server must be started, and for the download when weights are missing. Further
+    calls are cheap; they restart a server that has died, on its old port if that is free. Thread-safe.
 
     Args:
-        model: `smollm2`, or the path of a GGUF file. HOPGRAPH_EMBEDDED_LORA is put on top of it.
+        model: `smollm2`, or the path of a GGUF file. HOPGRAPH_EMBEDDED_LORA is applied to it.
 
     Raises:
         InputError: `model` is neither, or the adapter is no GGUF file.
@@ -110,7 +109,7 @@ def ensure_server(model: str = "smollm2") -> Server:
                 hint="set HOPGRAPH_HOME to a folder that can be written, or HOPGRAPH_LLM_URL to an endpoint",
             ) from error
         try:
-            lock(use, shared=True, wait=True)  # first of all: from now on a running server stays
+            lock(use, shared=True, wait=True)  # before anything else: it keeps a running server alive
             with exclusive(folder / "starting"):
                 state = _find(folder, file) or _start(folder, name, file, lora, settings)
         except BaseException:
@@ -144,7 +143,7 @@ def model_file(model: str, home: Path) -> tuple[str, Path]:
 
 
 def _gguf(file: Path, what: str, hint: str) -> Path:
-    """The file's full path, if it is a GGUF file."""
+    """The absolute path of a file, checked to be GGUF."""
     try:
         with file.open("rb") as source:
             magic = source.read(4)
@@ -156,7 +155,7 @@ def _gguf(file: Path, what: str, hint: str) -> Path:
 
 
 def _folder(file: Path, lora: Path | None, settings: Settings) -> Path:
-    """Folder of the server for these files, as they are now, with these settings, on this machine."""
+    """Folder of the server, by the files' current content, the settings and the machine."""
     loaded = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in (file, lora) if path]
     facts = (loaded, settings.embedded_parallel, settings.embedded_context)
     digest = hashlib.sha256(repr((*facts, socket.gethostname())).encode()).hexdigest()
@@ -164,7 +163,7 @@ def _folder(file: Path, lora: Path | None, settings: Settings) -> Path:
 
 
 def _find(folder: Path, file: Path) -> dict[str, Any] | None:
-    """State of the server that runs here, once it answers; None when there is none. A stuck one is ended."""
+    """State of the running server, once it answers; None if there is none. A hung one is killed."""
     limit = time.monotonic() + _START_TIMEOUT
     silent_since: float | None = None
     while is_locked(folder / "serving"):
@@ -199,7 +198,7 @@ def _start(folder: Path, name: str, file: Path, lora: Path | None, settings: Set
     if log.exists():
         log.replace(folder / "server.log.1")
     with log.open("wb") as sink:
-        # A session of its own: ctrl-C in the terminal of whoever starts it is not meant for a shared server.
+        # A new session: ctrl-C in the starting terminal must not reach a shared server.
         process = subprocess.Popen(  # noqa: S603
             command,
             stdin=subprocess.DEVNULL,
@@ -209,7 +208,7 @@ def _start(folder: Path, name: str, file: Path, lora: Path | None, settings: Set
             env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,
         )
-    threading.Thread(target=process.wait, daemon=True).start()  # takes its exit status, so that no zombie stays
+    threading.Thread(target=process.wait, daemon=True).start()  # reaps it, so that no zombie remains
     began = time.monotonic()
     patience = began + 5.0
     while process.returncode is None and time.monotonic() < began + _START_TIMEOUT:
@@ -220,7 +219,7 @@ def _start(folder: Path, name: str, file: Path, lora: Path | None, settings: Set
             sys.stderr.write(f"Loading {file.name} into the embedded server\n")
             patience = math.inf
         time.sleep(0.05)
-    if process.returncode == ALREADY_SERVING:  # started by a client that was killed before it could say so
+    if process.returncode == ALREADY_SERVING:  # started by a client that was killed before it recorded the state
         found = _find(folder, file)
         if found is not None:
             return found
@@ -237,7 +236,7 @@ def _start(folder: Path, name: str, file: Path, lora: Path | None, settings: Set
 
 
 def _read_state(folder: Path) -> dict[str, Any]:
-    """What the server has written about itself; empty when there is nothing legible."""
+    """The state file's content; empty if missing or unreadable."""
     try:
         state = json.loads((folder / STATE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -248,7 +247,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
 
 
 def _answers(url: str, model: str, file: Path) -> bool:
-    """Whether what listens there says that it serves this file under this name."""
+    """Whether the server at the URL reports this file under this name."""
     place = urlsplit(url)
     connection = HTTPConnection(place.hostname or "", place.port, timeout=_ANSWER_TIMEOUT)
     try:
@@ -269,7 +268,7 @@ def _end(folder: Path) -> None:
         if not Path("/proc/self/cmdline").exists() or b"inference.embedded_server" in command.read_bytes():
             os.kill(pid, signal.SIGKILL)
     except (OSError, ValueError):
-        pass  # it has ended meanwhile, or is another program under an old number
+        pass  # it has exited meanwhile, or its pid was reused
 
 
 def _tail(log: Path, lines: int = 15) -> str:

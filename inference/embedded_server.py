@@ -1,8 +1,8 @@
-"""The embedded server's own process: llama.cpp's OpenAI-compatible server on loopback, which ends after its last user.
+"""The embedded server's process: llama.cpp's OpenAI-compatible server on loopback, which exits after its last user.
 
-Its folder holds three locks, which the kernel frees however a process ends:
-`starting` is held by a client that looks for the server or starts it, `serving` by the server for all its life, and
-`users` is shared by all clients: when the server can take it for itself, nobody is left.
+Its folder holds three locks, which the kernel releases however a process ends: `starting` is held by a client that
+looks for the server or starts it, `serving` by the server as long as it runs, and `users` is shared by all clients:
+when the server can lock it exclusively, no client is left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from inference.locks import lock, unlock
 __all__ = ["ALREADY_SERVING", "STATE", "main", "start_llama", "usable_cores"]
 
 STATE = "server.json"
-"""File that says where the server listens, written when it does: url, pid, model, context, parallel."""
+"""State file, written once the server listens: url, pid, model, file, context, parallel."""
 ALREADY_SERVING = 75
 """Exit code of a second server for the same folder."""
 _POLL = 0.25
@@ -40,20 +40,20 @@ def start_llama(
         file: The GGUF file.
         name: What the server calls the model.
         port: TCP port, 0 for any that is free.
-        parallel: Requests worked on at the same time, each in a slot with a context of its own.
-        context: Tokens in each slot; cut to what the model was trained for.
-        lora: GGUF file of an adapter that is put on top of the model, for all requests.
+        parallel: Concurrent requests, each in a slot with its own context.
+        context: Tokens per slot, capped at the model's training context.
+        lora: GGUF file of a LoRA adapter, applied to all requests.
 
     Returns:
-        The server, to be kept (it never needs stopping: ending the process is what stops it, for its destructor waits
-        for requests, without end), and its address, such as http://127.0.0.1:8080.
+        The server and its address, such as http://127.0.0.1:8080. Keep a reference to the server; only the end of the
+        process stops it, because its destructor may wait for requests forever.
 
     Raises:
         RuntimeError: It could not start; llama.cpp has written the reason to stderr.
         ImportError: xllamacpp, or the libgomp it needs, is missing.
     """
-    # Threads that wait must sleep: by default they spin, and a second busy process on the machine makes every one of
-    # some hundred barriers a token wait for a time slice (measured on 2 cores: 34 tokens/s become 0.4).
+    # Waiting threads must sleep: by default they spin, and with a second busy process on the machine each of some
+    # hundred barriers per token waits for a time slice (measured on 2 cores: 34 tokens/s become 0.4).
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
@@ -67,11 +67,11 @@ def start_llama(
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = usable_cores()
     if lora is not None:
         params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(lora), 1.0)]
-    params.cache_ram_mib = 512  # prompts that lost their slot; llama.cpp would take 8 GB
-    params.cors_origins = "http://127.0.0.1"  # no page in a browser may ask
+    params.cache_ram_mib = 512  # cache of evicted prompts; llama.cpp's default is 8 GB
+    params.cors_origins = "http://127.0.0.1"  # no requests from web pages
     params.cors_credentials = False
     params.ui = False
-    params.endpoint_slots = False  # it shows prompts
+    params.endpoint_slots = False  # it exposes prompts
     params.verbosity = 2  # warnings and errors
     server = xllamacpp.Server(params)
     return server, server.listening_address
@@ -90,7 +90,7 @@ def usable_cores() -> int:
 
 
 def main() -> int:
-    """Serve until nobody uses the server any more; returns the exit code."""
+    """Serve until no client is left; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the server's folder")
     parser.add_argument("--file", type=Path, required=True)
@@ -142,7 +142,7 @@ def main() -> int:
     state.unlink(missing_ok=True)
     sys.stderr.write(f"ended: {f'signal {stopped_by}' if stopped_by else 'nobody uses it'}\n")
     sys.stderr.flush()
-    os._exit(0)  # llama.cpp's destructor can wait without end; the kernel frees the port and the locks
+    os._exit(0)  # llama.cpp's destructor can hang; the kernel releases the port and the locks
 
 
 class _Users:
@@ -155,7 +155,7 @@ class _Users:
         self.last_seen = time.monotonic()
 
     def present(self) -> bool:
-        """False once nobody is left; the lock is then kept, so that no client can come before the process has ended."""
+        """False once no client is left; the lock is then kept, so that no client attaches to an exiting server."""
         if not lock(self.handle):
             if self._in_place():  # clients of a folder that was deleted can't be told from clients of a new one
                 self.last_seen = time.monotonic()
@@ -174,7 +174,7 @@ class _Users:
 
 
 def _lock_soon(descriptor: int) -> bool:
-    """Take the lock until this process ends; clients that look whether it is free hold it for an instant."""
+    """Lock until this process ends; retries, because clients that probe the lock hold it briefly."""
     for _ in range(40):
         if lock(descriptor):
             return True
@@ -193,7 +193,7 @@ def _is_free(port: int) -> bool:
 
 
 def _slots(address: str) -> dict[str, int]:
-    """Context of a slot, in tokens, and number of slots, as the server has set them up."""
+    """Tokens of context per slot and number of slots, as the server reports them."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"{address}/props", timeout=60) as response:
         props = json.load(response)

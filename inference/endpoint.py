@@ -12,7 +12,7 @@ from inference import drain
 from inference.chat import Message, Reply, Schema, read_reply
 from inference.errors import HopgraphError, InputError
 from inference.failures import is_overload
-from inference.http import Refusal, may_pass, seconds_to_wait
+from inference.http import Refusal, is_transient, retry_after_seconds
 from inference.json_forms import SCHEMA_ROOM, JsonForm, form_of, in_form, refuses_form, weaker
 from inference.limiter import current_priority
 from inference.reply_cache import ResponseCache, cache_key, pack_reply, unpack_reply, worth_caching
@@ -46,8 +46,8 @@ class Endpoint(Server):
         prefix: str = "HOPGRAPH_LLM",
     ) -> None:
         super().__init__(url, model, settings, locate, prefix)
-        self.json_form: JsonForm = "json_schema"  # the strongest that it is not known to refuse
-        self._ranks = True  # a vLLM server is taken to work by priority until it says that it does not
+        self.json_form: JsonForm = "json_schema"  # strongest form not yet refused
+        self._ranks = True  # vLLM is assumed to schedule by priority until it refuses
         if reserved := sorted(_RESERVED & set(self.settings.llm_extra)):
             raise InputError(
                 f"HOPGRAPH_LLM_EXTRA: {', '.join(reserved)} can't be set there",
@@ -75,14 +75,14 @@ class Endpoint(Server):
 
         Args:
             messages: The prompt.
-            request_id: Sent as `X-Request-Id`.
+            request_id: Sent as the `X-Request-Id` header.
             schema: The reply must be JSON of this schema.
             temperature: 0 is greedy.
             max_tokens: Longest completion.
             seed: For servers that sample reproducibly.
             top_logprobs: Return log-probabilities of the tokens, with this many alternatives (0: none of them).
             cache: Look here first, and store the reply here.
-            on_failure: Called with the error of each try that fails, whether or not another one follows.
+            on_failure: Called with the error of each failed attempt, retried or not.
 
         Raises:
             EndpointError: The server can't be reached, refuses, or answers with something else; after the retries.
@@ -102,7 +102,7 @@ class Endpoint(Server):
         if cache is not None and (known := unpack_reply(await cache.get(key))) is not None:
             return known
         if (rank := current_priority()) and "priority" not in body and self.ranks:
-            body["priority"] = rank  # no part of the key: the reply does not depend on it
+            body["priority"] = rank  # not part of the cache key: the reply does not depend on it
         reply = await self._request(messages, model, request_id, body, on_failure)
         if cache is not None and worth_caching(reply):
             await cache.put(key, pack_reply(reply))
@@ -110,9 +110,9 @@ class Endpoint(Server):
 
     @property
     def ranks(self) -> bool:
-        """Whether the server is vLLM and, as far as is known, begins with the request of the lowest `priority`.
+        """Whether the server is vLLM and, as far as known, schedules by `priority`, lowest first.
 
-        It does with `--scheduling-policy priority`. Without, it refuses requests that have one, and says so no earlier.
+        Requires `--scheduling-policy priority`; without it, vLLM refuses requests with a priority.
         """
         return self._ranks and self._info is not None and self._info.kind == "vllm"
 
@@ -124,7 +124,7 @@ class Endpoint(Server):
         body: dict[str, Any],
         on_failure: Callable[[Exception], Awaitable[None]] | None,
     ) -> Reply:
-        """One request with its retries; while it waits for the next try it takes no place."""
+        """One request with its retries; it holds no slot of the limiter during a backoff."""
         failed: Exception | None = None
         tried = False
 
@@ -140,7 +140,7 @@ class Endpoint(Server):
                         return await self._once(messages, model, request_id, body)
                     except Exception as error:
                         if is_overload(error):
-                            self.limiter.refused(place, seconds_to_wait(error))
+                            self.limiter.refused(place, retry_after_seconds(error))
                         raise
             except Exception as error:
                 if on_failure is not None:
@@ -151,7 +151,7 @@ class Endpoint(Server):
             try:
                 return await attempt()
             except Exception as error:
-                if not may_pass(error):
+                if not is_transient(error):
                     raise
                 failed = error
             # What counts tries is costly; nearly all calls do without. The first try is told to it as it went.
@@ -171,7 +171,7 @@ class Endpoint(Server):
             raise self._explain(error) from error
 
     def _settle_for(self, form: JsonForm) -> None:
-        """Ask in this form from now on: the server refuses the stronger one and took this one."""
+        """Use this form from now on: the server refused the stronger one and accepted this one."""
         stronger = ("json_schema",) if form == "json_object" else ("json_schema", "json_object")
         if self.json_form in stronger:
             self.json_form = form

@@ -1,4 +1,4 @@
-"""The endpoints that are open in an event loop, and their limits of calls in flight."""
+"""Registry of the endpoints open in each event loop, and of their concurrency limits."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["calls_at_once", "get_endpoint", "limiters"]
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
 _limiters: WeakValueDictionary[tuple[str, int | str], Limiter] = WeakValueDictionary()
-"""One for each server: `graph.invoke` and a program's own `ainvoke` run in loops of their own and share the limit."""
+"""One limiter per server, shared by all event loops (`graph.invoke` runs its own)."""
 # A forked process begins anew: its parent's calls are not in flight here.
 os.register_at_fork(after_in_child=_limiters.clear)
 
 
 def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str | None = None) -> Endpoint:
-    """The endpoint of a role's server: one object an event loop and model.
+    """The endpoint of a role's server, one instance per event loop and model.
 
     All models of a server share its concurrency limit, in all event loops of this process. Call it with a running loop.
     Without a URL in HOPGRAPH_LLM_URL or in the role's own variable the embedded model's server is used; unless its URL
@@ -58,7 +58,7 @@ def limiters() -> list[Limiter]:
 
 
 def calls_at_once() -> int:
-    """Model calls that may be in flight at present, at the endpoint that takes the most."""
+    """Current concurrency limit of the endpoint that has the highest."""
     concurrency = get_settings().llm_concurrency
     if concurrency == "auto":
         return max((limiter.limit for limiter in limiters()), default=OPENING)

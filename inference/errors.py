@@ -1,4 +1,4 @@
-"""Errors a person can act on: what is wrong, where, and what to do. The command line prints no traceback for them."""
+"""Errors a user can act on: what is wrong, where, and what to do. The command line prints no traceback for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The start of a hint, such as `did you mean 'prism'? `; "" if nothing known is close to the word."""
+    """The start of a hint, such as `did you mean 'prism'? `; "" without a close match."""
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), known, n=1)
@@ -25,9 +25,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class HopgraphError(RuntimeError):
-    """Base class. `str()` has message and hint, a line each.
+    """Base class. `str()` returns message and hint, one line each.
 
-    (LangGraph's server shows what a RuntimeError says, and of other errors nothing but their type.)
+    A RuntimeError, because LangGraph's server shows the message of no other type.
 
     Args:
         message: What is wrong, naming the field, file and line where there is one.
@@ -48,29 +48,29 @@ class HopgraphError(RuntimeError):
 
 
 class InputError(HopgraphError):
-    """Something the user gave is wrong: a file, an argument, a setting, a prompt."""
+    """Invalid user input: a file, an argument, a setting, a prompt."""
 
     kind = "input"
     exit_code = 2
 
 
 class StoreError(HopgraphError):
-    """An index or a checkpoint is missing, damaged, or does not fit what is asked of it."""
+    """An index or a checkpoint is missing, damaged or incompatible with the request."""
 
     kind = "store"
     exit_code = 2
 
 
 class EndpointError(HopgraphError):
-    """The model's server can't be reached, refuses, or answers with something that is not a completion.
+    """The model's server is unreachable, refuses, or returns something that is not a completion.
 
-    The run can be resumed: nothing that had been answered is lost.
+    The run can be resumed: no reply is lost.
 
     Args:
         message: What is wrong.
         hint: What to do about it.
-        permanent: The same request will fail again until somebody changes something: a wrong key, an unknown model, a
-            server that lacks a feature. No such request is tried again.
+        permanent: Not retried: the same request keeps failing until something is changed, such as a wrong key, an
+            unknown model, or a server that lacks a feature.
     """
 
     kind = "endpoint"
@@ -82,19 +82,19 @@ class EndpointError(HopgraphError):
 
 
 class DeadlineError(HopgraphError):
-    """A node or a run took longer than it may. The run can be resumed: nothing that had been answered is lost."""
+    """A node or a run exceeded its deadline. The run can be resumed: no reply is lost."""
 
     kind = "deadline"
     exit_code = 3
 
 
 class PromptTooLong(EndpointError):
-    """A prompt does not fit the model's context even with no passage in it."""
+    """A prompt does not fit the model's context, even without passages."""
 
     kind = "prompt_too_long"
 
 
 class ModelOutputError(HopgraphError):
-    """A model's output was empty, cut, not JSON or of another shape, and one repair call did not help."""
+    """A model's output was empty, truncated, not JSON or did not match the schema, and one repair call failed."""
 
     kind = "model_output"

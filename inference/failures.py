@@ -1,4 +1,4 @@
-"""A failed request as an `EndpointError` that says what to do about it."""
+"""Converts a failed request to an `EndpointError` with a hint."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.errors import EndpointError, PromptTooLong, did_you_mean
-from inference.http import Refusal, passes, root_cause
+from inference.http import Refusal, is_retryable, root_cause
 
 __all__ = ["Target", "explain", "is_overload"]
 
 _OVERLOADED = frozenset({429, 503, 529})
 _LONGEST_MESSAGE = 300
-"""Characters of a server's message that are shown."""
+"""Maximum characters shown of a server's message."""
 _TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request was sent to, for messages."""
+    """The destination of a request, for messages."""
 
     url: str
     """Without a password."""
     prefix: str
-    """What the variables that name it begin with, such as HOPGRAPH_LLM."""
+    """Prefix of the variables that configure it, such as HOPGRAPH_LLM."""
     model: str
     models: Sequence[str]
-    """Those that the server has; empty if not known."""
+    """Models of the server; empty if unknown."""
 
 
 def is_overload(error: Exception) -> bool:
-    """Whether a server had too much to do for a request, and may take it later."""
+    """Whether a request failed because the server is overloaded."""
     return isinstance(error, TimeoutError) or (isinstance(error, Refusal) and error.status in _OVERLOADED)
 
 
@@ -39,10 +39,10 @@ def explain(error: Exception, target: Target, seconds: float, secret: str) -> En
     """The error for a request that failed.
 
     Args:
-        error: As `Connections` raises it, or whatever reading the answer raised.
+        error: Raised by `Connections` or while parsing the response.
         target: Where the request went.
         seconds: Its time-out.
-        secret: Key that no message may contain; "" if there is none.
+        secret: API key, redacted in messages; "" if there is none.
     """
     import aiohttp
 
@@ -67,7 +67,7 @@ def explain(error: Exception, target: Target, seconds: float, secret: str) -> En
 
 
 def _one_line(what: object, secret: str) -> str:
-    """What a server said, without markup; some servers repeat the key that they refuse."""
+    """A server's message without markup and without the key, which some servers echo."""
     text = " ".join(re.sub(r"<[^<>]*>", " ", str(what)).split())
     text = text.replace(secret, "***") if secret else text
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "..."
@@ -82,12 +82,11 @@ def _refused(status: int, detail: str, target: Target) -> EndpointError:
     return EndpointError(
         f"{target.url} refused the request with status {status}{said}",
         hint=_advice(status, target),
-        permanent=not passes(status),
+        permanent=not is_retryable(status),
     )
 
 
 def _advice(status: int, target: Target) -> str:
-    """What to do about a refusal."""
     if status == 404 and target.model and target.models and target.model not in target.models:
         near = did_you_mean(target.model, target.models)
         return f"set {target.prefix}_MODEL; {near}the server has {', '.join(target.models[:10])}"

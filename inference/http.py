@@ -1,4 +1,4 @@
-"""JSON from one server over connections that are kept: what it refuses, and which failures may pass."""
+"""JSON over HTTP to one server with keep-alive: refusals, and which failures are transient."""
 
 from __future__ import annotations
 
@@ -14,40 +14,39 @@ from urllib.request import getproxies, proxy_bypass
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Connections", "Refusal", "may_pass", "passes", "root_cause", "seconds_to_wait"]
+__all__ = ["Connections", "Refusal", "is_retryable", "is_transient", "retry_after_seconds", "root_cause"]
 
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
-"""Besides 5xx. A 400 is the request's fault and comes back the same."""
+"""Besides 5xx. A 400 is caused by the request and would fail again."""
 _NEVER = frozenset({501, 505})
-"""Of 5xx: what the server does not implement."""
+"""5xx that are not retried: the server does not implement the request."""
 CONNECT_TIMEOUT = 10.0
 _HERE = ("127.0.0.1", "localhost", "::1")
 _KEPT_ALIVE = 3.0
-"""Seconds that an idle connection is kept: less than the 5 s after which vLLM's server closes it."""
-
+"""Seconds that an idle connection is kept: less than vLLM's 5 s."""
 
 _LONGEST_EVENT = 1_000_000
-"""Bytes."""
+"""Maximum bytes of a server-sent event."""
 
 
 class Refusal(Exception):
-    """An answer with a status that is none of success."""
+    """A response with a status other than 2xx."""
 
     def __init__(self, status: int, detail: object, retry_after: str) -> None:
         super().__init__(f"status {status}")
         self.status = status
         self.detail = detail
-        """What the server says."""
+        """The server's message."""
         self.retry_after = retry_after
 
 
 class Connections:
-    """Connections to one server, of one event loop; as many as there are requests at a time.
+    """A connection pool to one server, for one event loop; its size is unbounded.
 
     Args:
-        url: Of the server. A name and password in it are sent instead of the key.
-        key: Sent as the bearer; "none" without one, for servers that want some.
-        seconds: A connection is given up after this, and after `CONNECT_TIMEOUT` at the latest.
+        url: URL of the server. A user name and password in it are sent instead of the key.
+        key: Bearer token; "none" is sent without one, for servers that require a token.
+        seconds: Connect time-out, at most `CONNECT_TIMEOUT`.
     """
 
     def __init__(self, url: str, key: str, seconds: float) -> None:
@@ -61,9 +60,9 @@ class Connections:
         """The JSON at a URL.
 
         Raises:
-            Refusal: The server answered with a status that is none of success.
-            ValueError: It is no JSON.
-            OSError, TimeoutError, aiohttp.ClientError: It did not answer.
+            Refusal: The status is not 2xx.
+            ValueError: The body is not JSON.
+            OSError, TimeoutError, aiohttp.ClientError: The server did not respond.
         """
         async with asyncio.timeout(seconds), (await self._session()).get(url) as answer:
             return await _json(answer)
@@ -76,8 +75,8 @@ class Connections:
     async def post(
         self, url: str, body: Mapping[str, Any], seconds: float, headers: Mapping[str, str] | None = None
     ) -> Any:
-        """What a server answers to JSON; errors as `get`."""
-        # The client's own time-outs start anew with every byte: a server that sends one now and then would never end.
+        """Post JSON and return the JSON response; errors as `get`."""
+        # aiohttp's read time-out restarts with every byte: a slow trickle would never time out.
         async with asyncio.timeout(seconds), (await self._session()).post(url, json=body, headers=headers) as answer:
             return await _json(answer)
 
@@ -89,9 +88,9 @@ class Connections:
         headers: Mapping[str, str],
         take: Callable[[Any], Awaitable[None]],
     ) -> None:
-        """Give `take` each server-sent event, read as JSON; a server that sends none, its whole answer.
+        """Call `take` with each server-sent event, parsed as JSON, or with the whole response if it is not a stream.
 
-        Errors as `get`; also ValueError for an event that is absurdly long.
+        Errors as `get`; also ValueError for an event longer than `_LONGEST_EVENT`.
         """
         async with asyncio.timeout(seconds), (await self._session()).post(url, json=body, headers=headers) as answer:
             if not 200 <= answer.status < 300 or answer.content_type != "text/event-stream":
@@ -111,13 +110,13 @@ class Connections:
                     raise ValueError(f"an event of more than {_LONGEST_EVENT:,} bytes")
 
     async def close(self) -> None:
-        """Close them."""
+        """Close all connections."""
         if self._sessions is not None:
             await self._sessions.aclose()
         self._open = self._sessions = None
 
     async def _session(self) -> aiohttp.ClientSession:
-        """The session, which is closed when the event loop's asynchronous generators are: at its end."""
+        """The session; it is closed with the event loop's asynchronous generators."""
         if self._open is None:
             self._sessions = self._opened()
             self._open = await anext(self._sessions)
@@ -130,7 +129,7 @@ class Connections:
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._seconds),
-            # Not `trust_env`: that looks into the environment and into ~/.netrc anew for each request.
+            # Not `trust_env`, which reads the environment and ~/.netrc for each request.
             proxy=_proxy(parts.scheme, parts.hostname or ""),
             headers={"Authorization": f"Bearer {self._key or 'none'}"} if parts.username is None else {},
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -138,22 +137,22 @@ class Connections:
             yield session
 
 
-def passes(status: int) -> bool:
-    """Whether a refusal with this status may pass."""
+def is_retryable(status: int) -> bool:
+    """Whether a refusal with this status is transient."""
     return status in RETRIED_STATUS or (status >= 500 and status not in _NEVER)
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether the same request may be answered later."""
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed later."""
     import aiohttp
 
     if isinstance(error, Refusal):
-        return passes(error.status)
+        return is_retryable(error.status)
     return isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError)
 
 
-def seconds_to_wait(error: BaseException | None) -> float:
-    """Seconds that the server asks to wait (`Retry-After`); it may give a date instead."""
+def retry_after_seconds(error: BaseException | None) -> float:
+    """`Retry-After` in seconds, given as a number or a date; 0 without one."""
     wanted = error.retry_after if isinstance(error, Refusal) else ""
     try:
         return float(wanted)
@@ -163,13 +162,13 @@ def seconds_to_wait(error: BaseException | None) -> float:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The innermost error that says something: "connection refused" instead of "connection error"."""
+    """The innermost error with a message: "connection refused" instead of "connection error"."""
     inner = error.__cause__ or error.__context__
     return root_cause(inner) if inner is not None and str(inner) else error
 
 
 def _proxy(scheme: str, host: str) -> str | None:
-    """The HTTP proxy that the environment names for a server; None for one on this machine."""
+    """The environment's HTTP proxy for a host; None for one on this machine."""
     if host in _HERE or proxy_bypass(host):
         return None
     found = getproxies().get(scheme, "")
@@ -177,7 +176,6 @@ def _proxy(scheme: str, host: str) -> str | None:
 
 
 async def _json(answer: aiohttp.ClientResponse) -> Any:
-    """What an answer holds; errors as `Connections.get`."""
     return json.loads(await _text(answer))
 
 
@@ -193,7 +191,7 @@ async def _text(answer: aiohttp.ClientResponse) -> str:
 
 
 def _detail(body: Any) -> object:
-    """What a refusing server says in JSON."""
+    """The message in a JSON error body."""
     if isinstance(body, dict):
         inner = body.get("error", body)
         message = inner.get("message", body) if isinstance(inner, dict) else inner

@@ -1,4 +1,4 @@
-"""How a server is asked for JSON: by schema, as any JSON object with the schema in the prompt, or by prompt alone."""
+"""Request forms for JSON output: schema, any JSON object with the schema in the prompt, or prompt alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["SCHEMA_ROOM", "JsonForm", "described", "form_of", "in_form", "refuse
 JsonForm = Literal["json_schema", "json_object", "prompt"]
 """From the strongest, which the server enforces, to the weakest."""
 SCHEMA_ROOM = 400
-"""Tokens that a schema takes in a prompt, at most."""
+"""Maximum tokens of a schema in a prompt."""
 _ABOUT_FORMS = re.compile(r"response[_ ]?format|json[_ ]?schema|json[_ ]?object|json[_ ]?mode|structured[_ ]?output")
 
 
 def described(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
-    """The messages with the schema at the end of the last one."""
+    """The messages with the schema appended to the last one."""
     text = json.dumps(schema, separators=(",", ":"))
     asked = f"Reply with one JSON object and nothing else. It has to fit this JSON schema:\n{text}"
     return [*messages[:-1], replace(messages[-1], content=f"{messages[-1].content}\n\n{asked}")]
@@ -46,14 +46,14 @@ def weaker(messages: Sequence[Message], body: Mapping[str, Any]) -> tuple[list[M
 def in_form(
     messages: Sequence[Message], body: Mapping[str, Any], form: JsonForm
 ) -> tuple[Sequence[Message], dict[str, Any]]:
-    """A request in a form that the server is known to take; one for plain text as it is."""
+    """The request in a form that the server supports; plain-text requests are unchanged."""
     while "response_format" in body and form_of(body) != form:
         messages, body = weaker(messages, body)
     return messages, dict(body)
 
 
 def refuses_form(error: BaseException, body: Mapping[str, Any]) -> bool:
-    """Whether a server refuses the form in which a request asks for JSON."""
+    """Whether a server refused the JSON form of a request."""
     if "response_format" not in body or not isinstance(error, Refusal):
         return False
     return error.status in (400, 422, 501) and _ABOUT_FORMS.search(str(error.detail).lower()) is not None

@@ -12,7 +12,7 @@ __all__ = ["Call", "Cost", "cost_of"]
 
 
 class Call(TypedDict):
-    """One model call or one search, as it is kept in the state."""
+    """One model call or one search, as stored in the state."""
 
     id: str
     """`X-Request-Id` of a model call; unique in the run."""
@@ -23,46 +23,46 @@ class Call(TypedDict):
     prompt: str
     """Name of the prompt, "" for a search."""
     prompt_hash: str
-    """Hash of the prompt's text, so that a result says which wording it came from."""
+    """Hash of the prompt's text, which identifies the wording."""
     model: str
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
-    """Prompt tokens the server took from its prefix cache, where it says so."""
+    """Prompt tokens served from the prefix cache, if reported."""
     started: float
     """Unix time in seconds."""
     seconds: float
     finish_reason: str
     cached: bool
-    """Taken from the response cache: no request was made."""
+    """Served from the response cache, without a request."""
     repair: bool
-    """A second request because the first reply could not be used."""
+    """A second request after an invalid reply."""
     superstep: int
     task: str
-    """LangGraph's name of the task; calls of one superstep in different tasks ran side by side."""
+    """LangGraph's task id; tasks of one superstep run in parallel."""
     outer: list[tuple[str, str]]
-    """Supersteps (by checkpoint id) and tasks of the graphs around this one, the outermost first: supersteps of a
-    subgraph are counted anew each time that it runs."""
+    """Supersteps (by checkpoint id) and tasks of the enclosing graphs, outermost first: a subgraph's superstep count
+    restarts with each run."""
     found: list[str]
-    """Ids of the passages that a search returned, best first; empty of a model call."""
+    """Ids of the passages that a search returned, best first; empty for a model call."""
 
 
 class Cost(TypedDict):
-    """What a run cost."""
+    """Cost of a run."""
 
     calls: int
-    """Requests the endpoint answered with 200 and the run kept, repairs included."""
+    """Successful requests whose reply the run kept, including repairs."""
     repairs: int
     cached_calls: int
     prompt_tokens: int
     completion_tokens: int
     searches: int
     steps: int
-    """Retrieval-generation cycles (HANRAG, Sec. 5): searches made side by side count as one."""
+    """Retrieval-generation cycles (HANRAG, Sec. 5): parallel searches count as one."""
     chain: int
-    """Longest sequence of model calls in which each had to wait for the one before."""
+    """Length of the longest chain of sequential model calls."""
     seconds: float
-    """Time in which a model call or a search was under way; a pause between a kill and its resume is not in it."""
+    """Wall time with a model call or a search running; excludes the time between an interruption and its resume."""
 
 
 def cost_of(ledger: Iterable[Call]) -> Cost:
@@ -89,12 +89,12 @@ _Place = tuple[tuple[int | str, str], ...]
 
 
 def _place(call: Call) -> _Place:
-    # A checkpoint gives tuples back as lists; one of before there were graphs in graphs does not have the field.
+    # Checkpoints return tuples as lists; those of older versions lack the field.
     return (*((superstep, task) for superstep, task in call.get("outer", [])), (call["superstep"], call["task"]))
 
 
 def _longest(places: Iterable[_Place]) -> int:
-    """Longest sequence of dependent calls: supersteps follow each other, tasks of one run side by side."""
+    """Longest chain of dependent calls: supersteps are sequential, the tasks of one are parallel."""
     supersteps: dict[int | str, dict[str, list[_Place]]] = defaultdict(lambda: defaultdict(list))
     for (superstep, task), *inner in places:
         supersteps[superstep][task].append(tuple(inner))
@@ -102,7 +102,7 @@ def _longest(places: Iterable[_Place]) -> int:
 
 
 def _in_task(places: Sequence[_Place]) -> int:
-    """The same within one task: its own calls follow each other, and so do the supersteps of a subgraph in it."""
+    """The same within one task: its own calls are sequential, and so are the supersteps of its subgraph."""
     inside = [place for place in places if place]
     return len(places) - len(inside) + _longest(inside)
 

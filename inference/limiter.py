@@ -1,4 +1,4 @@
-"""How many calls of one endpoint are in flight, and which waiting call goes next."""
+"""Concurrency limiter of an endpoint's calls, with a priority queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Literal
 
-from inference.adaptive import TICK, AdaptiveLimit, Attempt, FixedLimit
+from inference.adaptive import TICK, AdaptiveLimit
+from inference.fixed_limit import Attempt, FixedLimit
 
 __all__ = ["Limiter", "current_priority", "on_waiting", "priority"]
 
@@ -25,53 +26,55 @@ An evaluation sets it to a question's number, so that questions that were begun 
 """
 
 on_waiting: ContextVar[Callable[[], None] | None] = ContextVar("on_waiting", default=None)
-"""Called whenever a task asks for a place: until its reply is there, it does not need this process."""
+"""Called whenever a task waits for a slot and its reply; it does not use this process meanwhile."""
 
 
 def current_priority() -> int:
-    """The priority of a call that is made now."""
+    """The scheduling priority of the current task."""
     value = priority.get()
     return value if isinstance(value, int) else value()
 
 
 class Limiter:
-    """At most so many calls in flight; the others wait by `priority`. Event loops of several threads may share it.
+    """Limits the calls in flight; the others queue by `priority`. Event loops of several threads may share it.
 
-    What changes it holds a lock and awaits nothing; tasks of another loop are woken by that loop. A loop that stands
-    still, such as one that was left in the middle of a call, keeps no place from others.
+    State changes hold a lock and never await; tasks of another loop are woken in that loop. A loop that no longer runs
+    does not occupy slots.
 
     Args:
-        limit: A number, or "auto": it follows what the endpoint can take (`inference.adaptive`).
+        limit: A number, or "auto" for an adaptive limit (`inference.adaptive`).
     """
 
     def __init__(self, limit: int | Literal["auto"]) -> None:
         self.adaptive = AdaptiveLimit() if limit == "auto" else None
         self._limit = self.adaptive or FixedLimit(int(limit))
-        self._lock = threading.RLock()  # collecting garbage may close a coroutine that has a place, at any time
+        self._lock = (
+            threading.RLock()
+        )  # reentrant: garbage collection may close a coroutine that holds a slot at any time
         self._held: dict[AbstractEventLoop, int] = {}
         self._waiting: list[tuple[int, int, _Place]] = []
         self._arrival = count()
         self._listeners: list[tuple[AbstractEventLoop, Callable[[], None]]] = []
         self._announced = self.limit
         self._ticking: set[AbstractEventLoop] = set()
-        self._wants_news: dict[AbstractEventLoop, Callable[[], None]] = {}
+        self._tick_callbacks: dict[AbstractEventLoop, Callable[[], None]] = {}
 
     @property
     def limit(self) -> int:
-        """Calls in flight at most, at present."""
+        """Current maximum of calls in flight."""
         return self._limit.limit
 
     @property
     def in_flight(self) -> int:
-        """Calls in flight."""
+        """Calls in flight, of all running event loops."""
         return sum(held for loop, held in tuple(self._held.items()) if loop.is_running())
 
     @asynccontextmanager
     async def attempt(self, first: bool = False) -> AsyncIterator[Attempt]:
-        """A place among the calls in flight, for one request. Say with `refused` if the server did not take it.
+        """Acquire a slot for one request. Call `refused` if the server did not accept it.
 
         Args:
-            first: Go before all others: this is a further try of a call that had a place before.
+            first: Skip the queue: this is a retry.
         """
         if (waits := on_waiting.get()) is not None:
             waits()
@@ -89,41 +92,41 @@ class Limiter:
                     self._limit.replied(attempt, time.monotonic())
                 elif attempt.open:
                     self._limit.ended(attempt, time.monotonic())
-            self._give_back(loop)
+            self._release(loop)
 
     def refused(self, attempt: Attempt, seconds: float) -> None:
-        """The server was too busy for a request, and asks to wait so long (0: it does not say)."""
+        """The server was overloaded and refused a request; `seconds` is its `Retry-After`, 0 without one."""
         with self._lock:
             self._limit.refused(attempt, time.monotonic(), seconds)
 
-    def has_slots(self, slots: int) -> None:
-        """The server says how many requests it works on at a time."""
+    def set_slots(self, slots: int) -> None:
+        """Set the server's number of parallel requests, as it reports it."""
         if self.adaptive is not None:
             with self._lock:
-                self.adaptive.has_slots(slots)
-            self._let_in()
+                self.adaptive.set_slots(slots)
+            self._admit()
 
-    def told(self, running: float, waiting: float) -> None:
-        """The server says how many requests it works on, and how many wait."""
+    def set_load(self, running: float, waiting: float) -> None:
+        """Set the server's load, as it reports it: running and waiting requests."""
         if self.adaptive is not None:
             with self._lock:
-                self.adaptive.told(running, waiting)
-            self._let_in()
+                self.adaptive.set_load(running, waiting)
+            self._admit()
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have a function called in this event loop whenever the limit has changed."""
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call a function in this event loop whenever the limit changes."""
         self._listeners.append((asyncio.get_running_loop(), listener))
 
-    def forget(self, listener: Callable[[], None]) -> None:
-        """Do not call it any more."""
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        """Undo `add_listener`."""
         self._listeners.remove((asyncio.get_running_loop(), listener))
 
-    def ask_for_news(self, ask: Callable[[], None]) -> None:
-        """Have a function called every `TICK` while calls of this event loop wait or are in flight.
+    def on_tick(self, ask: Callable[[], None]) -> None:
+        """Call a function every `TICK` seconds while calls of this event loop wait or are in flight.
 
-        That is the time to ask a server how busy it is.
+        It may poll the server's load.
         """
-        self._wants_news[asyncio.get_running_loop()] = ask
+        self._tick_callbacks[asyncio.get_running_loop()] = ask
 
     async def _take(self, loop: AbstractEventLoop, first: bool) -> None:
         with self._lock:
@@ -135,7 +138,7 @@ class Limiter:
                 return
             place = _Place(loop, loop.create_future())
             heappush(self._waiting, (-1 if first else current_priority(), next(self._arrival), place))
-        self._let_in()  # those before it may be of a loop that has ended
+        self._admit()  # earlier ones may belong to a closed loop
         try:
             await place.given
         except BaseException:
@@ -143,20 +146,20 @@ class Limiter:
                 place.left = True
                 has_it = place.taken
             if has_it:
-                self._give_back(loop)
+                self._release(loop)
             raise
 
     def _is_free(self) -> bool:
         return self.in_flight < self.limit and time.monotonic() >= self._limit.paused_until
 
-    def _give_back(self, loop: AbstractEventLoop) -> None:
+    def _release(self, loop: AbstractEventLoop) -> None:
         with self._lock:
             if loop in self._held:
                 self._held[loop] -= 1
-        self._let_in()
+        self._admit()
 
-    def _let_in(self) -> None:
-        """Give places to those that wait, and say that the limit has changed."""
+    def _admit(self) -> None:
+        """Grant free slots in queue order, and notify listeners if the limit has changed."""
         with self._lock:
             while self._waiting and self._is_free():
                 place = heappop(self._waiting)[2]
@@ -168,42 +171,42 @@ class Limiter:
             for loop in [loop for loop in self._ticking if loop.is_closed()]:
                 self._ticking.discard(loop)
                 self._held.pop(loop, None)
-                self._wants_news.pop(loop, None)
+                self._tick_callbacks.pop(loop, None)
         for loop, listener in listeners:
             _call_in(loop, listener)
 
     def _tick(self, loop: AbstractEventLoop) -> None:
-        """What time brings: replies that are late, the end of a pause, the server's figures."""
+        """Periodic work: overdue replies, the end of a pause, the server's load."""
         with self._lock:
             if not self._held.get(loop) and not any(place.loop is loop for _, _, place in self._waiting):
                 self._ticking.discard(loop)
                 return
             self._limit.tick(time.monotonic())
-        if (ask := self._wants_news.get(loop)) is not None:
+        if (ask := self._tick_callbacks.get(loop)) is not None:
             ask()
-        self._let_in()
+        self._admit()
         loop.call_later(TICK, self._tick, loop)
 
 
 @dataclass(eq=False, slots=True)
 class _Place:
-    """A task that waits for its place."""
+    """A queued task."""
 
     loop: AbstractEventLoop
     given: asyncio.Future[None]
     taken: bool = False
-    """It was let in, whether or not it knows."""
+    """A slot was granted; the task may not have resumed yet."""
     left: bool = False
-    """It was cancelled."""
+    """The task was cancelled."""
 
     def give(self) -> None:
-        """Wake the task; in its loop."""
+        """Wake the task; call it in the task's loop."""
         if not self.given.done():
             self.given.set_result(None)
 
 
 def _call_in(loop: AbstractEventLoop, call: Callable[[], None]) -> bool:
-    """Call a function in an event loop: at once if it is the one that runs here. False if it has ended."""
+    """Call a function in an event loop, at once if it is the current one. False if the loop is closed."""
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:

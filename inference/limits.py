@@ -1,4 +1,4 @@
-"""Texts of bounded length in a model's output: what is longer is cut at a border, and noted."""
+"""Bounded text fields of structured output: longer texts are truncated at a boundary and recorded."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 class Limited:
     """Annotation of a text field: at most `limit` characters.
 
-    The JSON schema has it as `maxLength`, so a server that enforces schemas stops there, in mid-word perhaps; one that
-    does not enforce them may go on. Either way the text is cut at the end of a sentence or a word, and what was cut is
-    appended to the validation context, a list, if one is given.
+    The limit is the schema's `maxLength`: a server that enforces schemas stops there, perhaps mid-word; others may
+    exceed it. In both cases the text is truncated at the end of a sentence or a word, and a note is appended to the
+    validation context, a list, if one is given.
     """
 
     limit: int
@@ -43,17 +43,17 @@ class Limited:
 
 
 LongText = Annotated[str, Limited(1600)]
-"""An answer: a phrase as a rule, a few sentences at most."""
+"""An answer: usually a phrase, a few sentences at most."""
 QUESTION_LENGTH = 600
-"""Characters of a sub-question at most; half of MultiHop-RAG's questions have more than 290."""
+"""Maximum characters of a sub-question; the median of MultiHop-RAG's questions is 290."""
 QuestionText = Annotated[str, Limited(QUESTION_LENGTH)]
 """A sub-question, a follow-up question, a step of a plan."""
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` if it is shorter than `limit` characters, or just as long and ends with a sentence; else its beginning.
+    """Truncate `text` to `limit` characters; a text of exactly `limit` is complete only if a sentence ends there.
 
-    The beginning ends with a sentence where that leaves half of the characters, else with a word and an ellipsis.
+    Truncates after a sentence if at least half of the characters remain, else after a word, with an ellipsis.
     """
     if len(text) < limit or (len(text) == limit and _SENTENCE_END.search(text, limit - 2)):
         return text
@@ -66,17 +66,17 @@ def shorten(text: str, limit: int) -> str:
 
 
 def close_json(text: str) -> str:
-    """JSON that was cut off, closed: an open string ends where it was cut, and an unfinished item of a list is dropped.
+    """Close truncated JSON: an open string ends where it was cut, and an incomplete list item is dropped.
 
-    What comes of it need not be valid JSON: it may have been cut between a key and its value.
+    The result need not be valid JSON: the text may have been cut between a key and its value.
     """
     start = text.find("{")
     if start < 0:
         return text
     closers: list[str] = []
-    commas: list[int] = []  # of the innermost containers: where the last complete item ended, or -1
+    commas: list[int] = []  # per open container: end of the last complete item, or -1
     in_string = escaped = False
-    escape = 0  # where the latest escape in a string began
+    escape = 0  # start of the latest escape sequence
     for at in range(start, len(text)):
         character = text[at]
         if in_string:

@@ -18,9 +18,9 @@ def lock(file: IO[Any] | int, *, shared: bool = False, wait: bool = False) -> bo
     """Lock an open file or descriptor until it is closed; False if another process has it.
 
     Args:
-        file: The file; it keeps the lock for as long as it is open, in child processes that inherit it, too.
-        shared: Let others lock it `shared` as well.
-        wait: Wait until it is free; the result is True then.
+        file: The file; the lock lasts while it is open, also in child processes that inherit it.
+        shared: A shared lock instead of an exclusive one.
+        wait: Block until it is acquired; the result is then True.
     """
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -36,7 +36,7 @@ def unlock(file: IO[Any] | int) -> None:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file, made if it is missing; waits for whoever holds it."""
+    """Hold a lock file, created if missing; blocks until it is free."""
     with path.open("ab") as file:
         lock(file, wait=True)
         yield
@@ -44,7 +44,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed(path: Path, taken: Exception) -> Iterator[None]:
-    """Hold a lock file, made if it is missing; raises `taken` if another process does."""
+    """Hold a lock file, created if missing; raises `taken` if another process holds it."""
     with path.open("ab") as file:
         if not lock(file):
             raise taken
@@ -52,7 +52,7 @@ def claimed(path: Path, taken: Exception) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds a lock file for itself alone; nothing is written."""
+    """Whether a running process holds an exclusive lock on a file; writes nothing."""
     try:
         with path.open("rb") as file:
             return not lock(file, shared=True)

@@ -1,4 +1,4 @@
-"""Whether a prompt fits a model's context, counted by the server's tokenizer where an estimate does not settle it."""
+"""Checks that a prompt fits a model's context, with the server's tokenizer where an estimate is inconclusive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["count_tokens", "fits"]
 
 _TEMPLATE_TOKENS = 32
-"""A chat template's own tokens, for each message and for a default system message."""
+"""Tokens added by a chat template, per message and for a default system message."""
 
 
 async def fits(
@@ -24,14 +24,14 @@ async def fits(
 ) -> bool:
     """Whether a prompt leaves `max_tokens` of a context for the completion.
 
-    A token is at least a byte long, so a short prompt fits without counting. A longer one is counted, and where the
-    server has no tokenizer, estimated at three bytes a token.
+    A token has at least one byte, so a short prompt fits without counting. A longer one is counted by the server, or
+    estimated at three bytes per token if the server has no tokenizer.
 
     Args:
         messages: The prompt.
         max_tokens: Longest completion.
-        limit: Context in tokens; None where it is not known, and then everything fits.
-        count: Gives the prompt's tokens, or None.
+        limit: Context in tokens; None if unknown: everything fits.
+        count: Returns the prompt's length in tokens, or None.
     """
     size = sum(len(message.content.encode()) + _TEMPLATE_TOKENS for message in messages)
     if limit is None or size + _TEMPLATE_TOKENS + max_tokens <= limit:
@@ -43,12 +43,12 @@ async def fits(
 async def count_tokens(
     http: Connections, url: str, info: ServerInfo, model: str, messages: Sequence[Message], switches: Any
 ) -> int | None:
-    """Prompt length in tokens, chat template included; None where the server has no tokenizer.
+    """Prompt length in tokens, chat template included; None if the server has no tokenizer.
 
     Args:
         http: Connections to the server.
         url: Its base URL.
-        info: What it says of itself; vLLM and llama.cpp have tokenizers.
+        info: Its description; vLLM and llama.cpp have tokenizers.
         model: Model name.
         messages: The prompt.
         switches: `chat_template_kwargs` of the requests, if any.

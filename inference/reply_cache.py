@@ -1,4 +1,4 @@
-"""Replies of earlier requests: what a cache of them offers, its keys, and the text that it stores."""
+"""Response cache: protocol, keys and serialization."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from inference.structured import Token
 __all__ = ["ResponseCache", "cache_key", "pack_reply", "unpack_reply", "worth_caching"]
 
 _UNFINISHED = frozenset({"length", "content_filter", "abort", "error"})
-"""Finish reasons of replies that another attempt may better: they are not cached."""
+"""Finish reasons of incomplete replies, which are not cached."""
 
 
 class ResponseCache(Protocol):
-    """Keeps replies by key; see `stores.responses`."""
+    """Stores replies by key; see `stores.responses`."""
 
     async def get(self, key: str) -> str | None:
         """The stored reply, or None."""
@@ -35,18 +35,18 @@ def cache_key(model: str, messages: Sequence[Message], body: Mapping[str, Any]) 
 
 
 def worth_caching(reply: Reply) -> bool:
-    """Whether a reply was finished; another attempt may better one that was not."""
+    """Whether a reply is complete; another attempt may improve an incomplete one."""
     return reply.finish_reason not in _UNFINISHED
 
 
 def pack_reply(reply: Reply) -> str:
-    """The reply as a response cache stores it."""
+    """Serialize a reply for the cache."""
     fields = asdict(reply) | {"tokens": [[t.text.hex(), t.logprob, t.top] for t in reply.tokens]}
     return json.dumps(fields)
 
 
 def unpack_reply(stored: str | None) -> Reply | None:
-    """The reply, or None if there is none or another version wrote it."""
+    """Deserialize a reply; None if there is none or another version wrote it."""
     try:
         fields = json.loads(stored or "")
         fields["tokens"] = tuple(Token(bytes.fromhex(text), logprob, top) for text, logprob, top in fields["tokens"])

@@ -1,4 +1,4 @@
-"""Retries: the pauses between attempts, their number, and the time they may take."""
+"""Retry policy: exponential backoff, limited in attempts and time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from inference.http import seconds_to_wait
+from inference.http import retry_after_seconds
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["retry_policy"]
 
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
-"""Seconds before the second attempt, and at most before any."""
+"""Backoff in seconds: initial and maximum."""
 
 
-def retry_policy(retries: int, patience: float, may_pass: Callable[[BaseException], bool]) -> dict[str, Any]:
+def retry_policy(retries: int, patience: float, is_transient: Callable[[BaseException], bool]) -> dict[str, Any]:
     """Arguments of tenacity's `Retrying` and `AsyncRetrying`, for one call.
 
     Pauses grow exponentially, with jitter; `Retry-After` is honoured up to `MAX_BACKOFF`. The last error is raised.
 
     Args:
-        retries: Attempts after the first one, at most.
-        patience: Seconds from the first failure to the last attempt, at most.
-        may_pass: Whether an error is worth another attempt.
+        retries: Maximum attempts after the first one.
+        patience: Maximum seconds from the first failure to the last attempt.
+        is_transient: Whether to retry after an error.
     """
     from tenacity import retry_if_exception, wait_exponential, wait_random
 
@@ -33,10 +33,10 @@ def retry_policy(retries: int, patience: float, may_pass: Callable[[BaseExceptio
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        return max(backoff(state), min(MAX_BACKOFF, seconds_to_wait(error)))
+        return max(backoff(state), min(MAX_BACKOFF, retry_after_seconds(error)))
 
     stop = _out_of_patience(retries, patience)
-    return {"stop": stop, "wait": wait, "retry": retry_if_exception(may_pass), "reraise": True}
+    return {"stop": stop, "wait": wait, "retry": retry_if_exception(is_transient), "reraise": True}
 
 
 def _out_of_patience(retries: int, patience: float) -> Callable[[RetryCallState], bool]:

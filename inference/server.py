@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server as a client sees it: what it has, whether it can be used, retries and errors."""
+"""Client of an OpenAI-compatible server: models, checks, retries and errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inference.base_url import is_url, meant, server_root, shown
+from inference.base_url import is_url, server_root, shown, suggested_url
 from inference.chat import Message
 from inference.errors import EndpointError, InputError, did_you_mean
 from inference.failures import Target, explain
-from inference.http import Connections, Refusal, may_pass
+from inference.http import Connections, Refusal, is_transient
 from inference.limiter import Limiter
 from inference.prompt_size import count_tokens, fits
 from inference.retries import retry_policy
@@ -26,24 +26,24 @@ __all__ = ["Server"]
 
 _log = logging.getLogger(__name__)
 _WORTH_SAYING = 1.0
-"""Seconds of a pause that a person is told of."""
+"""Minimum seconds of a backoff that is reported to the user."""
 
 
 class Server:
-    """A server, and the model on it that is asked.
+    """A server and the model used on it.
 
     Args:
         url: Base URL that ends in /v1.
         model: Model name, or "" for the only one the server has.
         settings: Time-outs, retries, concurrency, key.
-        locate: Gives the URL anew when the server can't be reached: an embedded server may have been started again.
-        prefix: What the variables that say all this begin with, for messages.
+        locate: Returns the current URL when the server is unreachable: an embedded server may have been restarted.
+        prefix: Prefix of the variables that configure it, for messages.
 
     Raises:
-        InputError: The URL is no http(s) URL.
+        InputError: The URL is not an http(s) URL.
     """
 
-    # No dataclass: what serializes those for a tracer would write out the passwords in it.
+    # Not a dataclass: tracers serialize dataclasses, and it holds passwords.
     def __init__(self, url: str, model: str, settings: Settings, locate: Callable[[], str] | None, prefix: str) -> None:
         self.url = url
         self.model = model
@@ -57,7 +57,7 @@ class Server:
         self.limiter = Limiter(self.settings.llm_concurrency)
         self._info: ServerInfo | None = None
         self._lock = asyncio.Lock()
-        self._outage = False  # it has been said that calls fail
+        self._outage = False  # whether an outage has been reported
         key = self.settings.llm_api_key
         self._secret = key.get_secret_value() if key else ""
         self._http = Connections(self.url, self._secret, self.settings.llm_timeout)
@@ -66,18 +66,18 @@ class Server:
         return f"{type(self).__name__}({self.shown!r}, {self.model!r})"
 
     async def describe(self) -> ServerInfo:
-        """Ask the server which models it has and how long their context is (asked once).
+        """Models of the server and their context length, requested once.
 
         Raises:
-            EndpointError: It can't be reached, wants a key, or is no OpenAI-compatible server.
+            EndpointError: It is unreachable, requires a key, or is not OpenAI-compatible.
         """
         async with self._lock:
             if self._info is None:
                 self._info = await self._ask_server()
                 if self._info.kind == "vllm":
-                    self.limiter.ask_for_news(LoadWatch(self.limiter, self._metrics))
+                    self.limiter.on_tick(LoadWatch(self.limiter, self._metrics))
                 if self._info.slots:
-                    self.limiter.has_slots(self._info.slots)
+                    self.limiter.set_slots(self._info.slots)
         return self._info
 
     async def _ask_server(self) -> ServerInfo:
@@ -85,7 +85,7 @@ class Server:
 
         seconds = min(30.0, self.settings.llm_timeout)
         try:
-            # A server that says so is waited for; where none answers, waiting would only delay the message.
+            # Retry only if the server asks for it; without a server, retries would only delay the message.
             rows: list[dict[str, Any]] = await self._retrying(lambda error: isinstance(error, Refusal))(
                 self._model_rows, seconds
             )
@@ -93,7 +93,7 @@ class Server:
             if isinstance(error, Refusal) and error.status in (404, 405, 501):
                 await self._check_url()
                 if self.model:
-                    return ServerInfo("other", (), None)  # chat completions are all that it has
+                    return ServerInfo("other", (), None)  # it only has chat completions
             raise self._explain(error, seconds) from None
         except (ValueError, KeyError, TypeError):
             await self._check_url()
@@ -108,12 +108,12 @@ class Server:
         return await model_rows(self._http, self.url, seconds)
 
     async def _check_url(self) -> None:
-        """See whether another base URL is the server's.
+        """Check for a wrong base URL.
 
         Raises:
-            EndpointError: One is.
+            EndpointError: Another base URL is the server's.
         """
-        if right := await meant(self.url, lambda url: self._http.get(url, 10.0)):
+        if right := await suggested_url(self.url, lambda url: self._http.get(url, 10.0)):
             raise EndpointError(
                 f"{self.prefix}_URL: {self.shown} is not the base URL of an OpenAI-compatible server",
                 hint=f"did you mean {shown(right)}?",
@@ -121,16 +121,16 @@ class Server:
             )
 
     async def version(self) -> str:
-        """The version that a vLLM server gives; "" where there is none."""
+        """The version of a vLLM server; "" for others."""
         return await server_version(self._http, self.url)
 
     @property
     def shown(self) -> str:
-        """The URL as messages may show it: without a password."""
+        """The URL for messages, with the password redacted."""
         return shown(self.url)
 
     async def model_name(self) -> str:
-        """The model that will be asked: the one named, else the only one the server has.
+        """The configured model, else the only one the server has.
 
         Raises:
             InputError: None is named and the server has several, or none.
@@ -146,14 +146,14 @@ class Server:
         return self.model
 
     async def check(self) -> str:
-        """The model that will be asked, after everything that can be known beforehand is seen to be right.
+        """Validate URL, key and model; returns the model's name.
 
         Raises:
-            InputError: The server does not have the model, or which one is meant is not clear.
-            EndpointError: The server can't be used.
+            InputError: The server does not have the model, or has several and none is named.
+            EndpointError: The server is unusable.
         """
         info = await self.describe()
-        # Others may know a model by more names than they list.
+        # Other servers may accept aliases that they do not list.
         if info.kind == "vllm" and self.model and info.models and self.model not in info.models:
             raise InputError(
                 f"{self.shown} has no model {self.model!r}",
@@ -163,7 +163,7 @@ class Server:
         return await self.model_name()
 
     async def context(self) -> int | None:
-        """Tokens that a prompt and its completion have together; None if not known."""
+        """Context in tokens, prompt and completion together; None if unknown."""
         return self.settings.llm_context or (await self.describe()).context
 
     async def has_room(self, messages: Sequence[Message], max_tokens: int) -> bool:
@@ -179,11 +179,11 @@ class Server:
         from tenacity import AsyncRetrying
 
         policy = retry_policy(
-            self.settings.llm_retries, self.settings.llm_patience, lambda error: may_pass(error) and only(error)
+            self.settings.llm_retries, self.settings.llm_patience, lambda error: is_transient(error) and only(error)
         )
-        return AsyncRetrying(**policy, before_sleep=self._before_trying_again)
+        return AsyncRetrying(**policy, before_sleep=self._before_retry)
 
-    async def _before_trying_again(self, state: RetryCallState) -> None:
+    async def _before_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, Exception) and not self._outage and state.upcoming_sleep >= _WORTH_SAYING:
             self._outage = True

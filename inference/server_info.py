@@ -1,4 +1,4 @@
-"""What a server says of itself: its kind, models, context and slots."""
+"""A server's description: kind, models, context and slots."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["ServerInfo", "model_rows", "server_info", "server_version"]
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server says of itself."""
+    """A server's description of itself."""
 
     kind: Literal["vllm", "llama.cpp", "other"]
     models: tuple[str, ...]
     context: int | None
-    """Context in tokens, prompt and completion together; None where the server does not say."""
+    """Context in tokens, prompt and completion together; None if not reported."""
     slots: int | None = None
-    """Requests that it works on at a time; None where it does not say."""
+    """Parallel requests; None if not reported."""
 
 
 async def model_rows(http: Connections, url: str, seconds: float) -> list[dict[str, Any]]:
     """The rows of /models, each with an `id`.
 
     Raises:
-        ValueError, KeyError, TypeError: The answer is not that of an OpenAI-compatible server.
+        ValueError, KeyError, TypeError: The response is not that of an OpenAI-compatible server.
         Refusal, OSError, aiohttp.ClientError: As `Connections.get`.
     """
     data = (await http.get(f"{url}/models", seconds))["data"]
@@ -40,20 +40,20 @@ async def model_rows(http: Connections, url: str, seconds: float) -> list[dict[s
 
 
 async def server_info(http: Connections, url: str, model: str, rows: Sequence[Mapping[str, Any]]) -> ServerInfo:
-    """What the server's own pages and its model rows say.
+    """Collect a description from the server's endpoints and model rows.
 
     Args:
         http: Connections to the server.
         url: Its base URL.
         model: The model whose context counts; "" for the first one.
-        rows: As `model_rows` gives them.
+        rows: Result of `model_rows`.
     """
     models = tuple(row["id"] for row in rows)
     row = next((row for row in rows if row["id"] == model), rows[0] if rows else {})
     owner = row.get("owned_by")
-    # vLLM gives the length of base models only; an adapter has that of its base.
+    # vLLM reports the length of base models only; an adapter has its base's.
     lengths = [length for one in (row, *rows) if isinstance(length := one.get("max_model_len"), int)]
-    if lengths:  # others than vLLM say so in its field, too
+    if lengths:  # other servers use vLLM's field, too
         is_vllm = owner == "vllm" or (owner is None and await server_version(http, url) != "")
         return ServerInfo("vllm" if is_vllm else "other", models, lengths[0])
     if owner == "llamacpp":
@@ -62,7 +62,7 @@ async def server_info(http: Connections, url: str, model: str, rows: Sequence[Ma
 
 
 async def server_version(http: Connections, url: str) -> str:
-    """The version that a vLLM server gives; "" where there is none."""
+    """The version of a vLLM server; "" for others."""
     import aiohttp
 
     try:
@@ -72,7 +72,7 @@ async def server_version(http: Connections, url: str) -> str:
 
 
 async def _llama_props(http: Connections, url: str) -> tuple[int | None, int | None]:
-    """Context of a slot, in tokens, and number of slots."""
+    """Tokens of context per slot, and number of slots."""
     import aiohttp
 
     try:

@@ -1,4 +1,4 @@
-"""How busy a vLLM server is, as its metrics say, for the limit of calls in flight."""
+"""Load of a vLLM server, polled from its metrics for the adaptive limit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from inference.limiter import Limiter
 __all__ = ["LoadWatch"]
 
 _PAUSE = 0.5
-"""Seconds between two requests for the metrics, once the limit is known."""
+"""Seconds between two polls, once the limit has settled."""
 
 
 class LoadWatch:
-    """Requests the metrics in the background; the limiter calls it ten times a second while there are calls.
+    """Polls the metrics in the background; the limiter calls it every `TICK` seconds while there are calls.
 
     Args:
-        limiter: Told what the metrics say.
-        metrics: Gives the text of /metrics.
+        limiter: Receives the load.
+        metrics: Returns the text of /metrics.
     """
 
     def __init__(self, limiter: Limiter, metrics: Callable[[], Awaitable[str]]) -> None:
@@ -32,7 +32,7 @@ class LoadWatch:
         self._has_metrics = True
 
     def __call__(self) -> None:
-        """Start a request, unless one is under way or the server has no such metrics."""
+        """Start a request, unless one is running or the server lacks these metrics."""
         adaptive = self._limiter.adaptive
         if adaptive is None or not self._has_metrics or (self._request is not None and not self._request.done()):
             return
@@ -50,7 +50,7 @@ class LoadWatch:
             text = ""
         self._has_metrics = "vllm:num_requests_running" in text
         if self._has_metrics:
-            self._limiter.told(_gauge(text, "running"), _gauge(text, "waiting"))
+            self._limiter.set_load(_gauge(text, "running"), _gauge(text, "waiting"))
 
 
 def _gauge(text: str, name: str) -> float:

@@ -1,4 +1,4 @@
-"""Every `HOPGRAPH_*` variable, in one place. A call's context overrules them; they overrule the defaults."""
+"""All `HOPGRAPH_*` variables. A call's context overrides them; they override the defaults."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _user_data_folder() -> Path:
 
 
 Role = Literal["llm", "generator", "accuracy", "attribution", "judge"]
-"""What a model is asked for: everything; answers; how accurate a step's answer is; whether passages support an answer;
-in an evaluation, whether an answer is right."""
+"""Role of a model: default; answer generation; accuracy of a step's answer; support of an answer by passages; judging
+answers in an evaluation."""
 
 
 class Server(NamedTuple):
-    """Where the model of a role is served."""
+    """Server of a role's model."""
 
     url: str | None
     """None: the embedded model."""
     model: str | None
     key: SecretStr | None
     own: bool
-    """Whether it is another server than that of everything else."""
+    """Whether the role has its own server."""
 
 
 class Settings(BaseSettings):
@@ -52,96 +52,96 @@ class Settings(BaseSettings):
     )
 
     home: Folder = Field(default_factory=_user_data_folder)
-    """Folder of indexes, weights and the checkpoints of `ask`; nothing is written elsewhere unasked."""
+    """Folder of indexes, weights and the checkpoints of `ask`; by default, nothing is written elsewhere."""
     prompts: Folder | None = None
     """Overlay folder: a file of the same name in it replaces a prompt."""
     exemplars: Folder | None = None
-    """A file of exemplars for PAR-RAG's planner, in place of stores/exemplars.md and written as that is."""
+    """A file of exemplars for PAR-RAG's planner that replaces stores/exemplars.md, in the same format."""
     cache: Literal["on", "off"] = "off"
     """Reuse of model responses from earlier runs."""
     checkpoints: str | None = None
-    """Where `ask` keeps its checkpoints: a SQLite file, or postgresql://... (default: HOME/checkpoints.sqlite)."""
+    """Checkpoint store of `ask`: a SQLite file, or postgresql://... (default: HOME/checkpoints.sqlite)."""
 
     llm_url: str | None = None
     """Base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1. Unset: the embedded model."""
     llm_model: str | None = None
     """Model name at that endpoint. Unset: the only one it serves."""
     llm_api_key: SecretStr | None = None
-    """Key of that endpoint, if it wants one. Never written anywhere."""
+    """API key of that endpoint, if required. Never written anywhere."""
     llm_context: int | None = Field(default=None, ge=256)
     """Model context in tokens that prompts must fit. Unset: what the server reports."""
     llm_concurrency: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] = "auto"
-    """Model calls in flight at most, per endpoint. auto: as many as the endpoint can take."""
+    """Maximum model calls in flight per endpoint. auto: adapts to the endpoint's capacity."""
     llm_timeout: float = Field(default=300.0, gt=0, le=86_400)
-    """Seconds to wait for one model call."""
+    """Time-out of one model call, in seconds."""
     llm_patience: float = Field(default=300.0, ge=0, le=86_400)
-    """Seconds that an outage is waited out: after a refused connection, a time-out, 408, 429 or 5xx a call is tried
-    again, with growing pauses, until so long after its first failure. Then the run stops, and can be resumed."""
+    """Maximum seconds from a call's first failure to its last retry. A refused connection, a time-out, 408, 429 or 5xx
+    is retried with exponential backoff. Then the run stops, and can be resumed."""
     llm_retries: int = Field(default=100, ge=0, le=1000)
-    """Further tries of a call at most, within that time."""
+    """Maximum retries of a call within that time."""
     llm_extra: dict[str, Any] = Field(default_factory=dict)
-    """Further request fields as a JSON object, such as
+    """Additional request fields as a JSON object, such as
     {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""
     generator_url: str | None = None
-    """Base URL of another endpoint, for the calls that write answers. Unset: the same."""
+    """Base URL of another endpoint for answer generation. Unset: the same."""
     generator_model: str | None = None
-    """Model that writes answers. Unset: the same, or the only one that another endpoint serves."""
+    """Model for answer generation. Unset: the same, or the only one of the other endpoint."""
     generator_api_key: SecretStr | None = None
-    """Key of that endpoint, if it wants one."""
+    """API key of that endpoint, if required."""
     accuracy_url: str | None = None
     """Base URL of an endpoint whose model scores the accuracy of steps' answers in PAR-RAG. Unset: the same."""
     accuracy_model: str | None = None
-    """Model that does. Unset: the same, or the only one that another endpoint serves."""
+    """Model name there. Unset: the same, or the only one of the other endpoint."""
     accuracy_api_key: SecretStr | None = None
-    """Key of that endpoint, if it wants one."""
+    """API key of that endpoint, if required."""
     attribution_url: str | None = None
-    """Base URL of an endpoint that serves AttrScore or its like, for PAR-RAG's `attribution=attrscore`."""
+    """Base URL of an endpoint that serves AttrScore or a similar model, for PAR-RAG's `attribution=attrscore`."""
     attribution_model: str | None = None
     """Model name there. Unset: the only one it serves."""
     attribution_api_key: SecretStr | None = None
-    """Key of that endpoint, if it wants one."""
+    """API key of that endpoint, if required."""
     judge_url: str | None = None
-    """Base URL of an endpoint whose model says, in an evaluation, whether answers are right. Unset: the same."""
+    """Base URL of an endpoint whose model judges answers in an evaluation. Unset: the same."""
     judge_model: str | None = None
-    """Model that does. Unset: the same, or the only one that another endpoint serves."""
+    """Model name there. Unset: the same, or the only one of the other endpoint."""
     judge_api_key: SecretStr | None = None
-    """Key of that endpoint, if it wants one."""
+    """API key of that endpoint, if required."""
     embedded_model: str = "smollm2"
-    """What the embedded server runs when no endpoint is named: smollm2, or a GGUF file."""
+    """Model of the embedded server, used without an endpoint: smollm2, or a GGUF file."""
     embedded_lora: Folder | None = None
     """A LoRA adapter for it, as a GGUF file (such as `make train-revelator` writes, from a clone of the repository)."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
-    """Requests that the embedded server works on at the same time; each has a context, and memory, of its own."""
+    """Parallel requests of the embedded server; each takes memory for its own context."""
     embedded_context: int = Field(default=8192, ge=256)
-    """Tokens of context for each of them, as far as the model was trained for so many."""
+    """Tokens of context per request, capped at the model's training context."""
     embedded_idle: float = Field(default=30.0, ge=0)
-    """Seconds the embedded server stays after the last process that uses it has ended."""
+    """Seconds the embedded server keeps running after its last client has exited."""
 
     otel: Literal["on", "off"] = "off"
-    """Whether runs go out as OpenTelemetry spans, to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
+    """Whether to export runs as OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT."""
     otel_texts: Literal["on", "off"] = "off"
-    """Whether prompts, replies and answers are in them."""
+    """Whether spans include prompts, replies and answers."""
 
     extractor: Folder | None = None
-    """A question-answering checkpoint as ONNX (RoBERTa, say) in place of CompactRAG's answer extractor."""
+    """An ONNX question-answering checkpoint (such as RoBERTa) that replaces CompactRAG's answer extractor."""
     rewriter: Folder | None = None
-    """A sequence-to-sequence checkpoint as ONNX (Flan-T5, say) in place of CompactRAG's sub-question rewriter."""
+    """An ONNX sequence-to-sequence checkpoint (such as Flan-T5) that replaces CompactRAG's sub-question rewriter."""
 
     embed_url: str | None = None
     """Base URL of an OpenAI-compatible embeddings endpoint. Unset: the built-in MiniLM encoder."""
     embed_model: str | None = None
     """Model name at that embeddings endpoint."""
     embed_api_key: SecretStr | None = None
-    """Key of that endpoint, if it wants one."""
+    """API key of that endpoint, if required."""
     embed_query_prefix: str | None = None
-    """Text put before every query. Unset: what the model is known to ask for."""
+    """Text put before every query. Unset: the model's default."""
     embed_passage_prefix: str | None = None
-    """Text put before every passage. Unset: what the model is known to ask for."""
+    """Text put before every passage. Unset: the model's default."""
     chroma_url: str | None = None
     """A Chroma server, such as http://127.0.0.1:8100. Unset: embedded Chroma."""
 
     def server(self, role: Role) -> Server:
-        """Where a role's model is served: its own server, or everything's under a name of its own or everything's."""
+        """The role's server, or the default one; with the role's model, or the default one."""
         url: str | None = getattr(self, f"{role}_url")
         model: str | None = getattr(self, f"{role}_model")
         if url is not None:
@@ -150,13 +150,13 @@ class Settings(BaseSettings):
 
 
 def unknown_variables() -> list[str]:
-    """A line for each `HOPGRAPH_*` variable of the environment that no setting reads, with the one that is near."""
+    """A warning for each unknown `HOPGRAPH_*` variable of the environment, with the nearest known one."""
     from difflib import get_close_matches
 
     known = [name.upper() for name in Settings.model_fields]
     lines = []
     for variable in sorted(os.environ):
-        # Names are read in any case.
+        # Names are case-insensitive.
         name = variable.upper().removeprefix("HOPGRAPH_")
         if name != variable.upper() and name not in known:
             near = get_close_matches(name, known, n=1)
@@ -170,7 +170,7 @@ _overrides: dict[str, Any] = {}
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """Settings as the environment gives them at the first call (`get_settings.cache_clear()` reads it again).
+    """Settings from the environment at the first call (`get_settings.cache_clear()` reads it again).
 
     `overridden` takes precedence over the environment.
 
@@ -194,7 +194,7 @@ def get_settings() -> Settings:
 
 @contextmanager
 def overridden(**values: Any) -> Iterator[None]:
-    """Settings of this process while the context lasts, by field name; they take precedence over the environment."""
+    """Override settings of this process for the duration of the context, by field name."""
     before = dict(_overrides)
     _overrides.update(values)
     get_settings.cache_clear()

@@ -1,4 +1,4 @@
-"""A chat completion as it is generated: server-sent events, joined to what the server would have sent whole."""
+"""Streaming of a chat completion: server-sent events, merged into one completion."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from inference.http import Connections, Refusal
 __all__ = ["Joined", "on_text", "post_streamed"]
 
 on_text: ContextVar[Callable[[str], Awaitable[None]] | None] = ContextVar("on_text", default=None)
-"""Awaited with all text of a reply so far, as it grows; with "" when a try begins. Unset: replies come whole."""
+"""Awaited with the reply's text so far as it grows, and with "" when an attempt starts. Unset: no streaming."""
 
 
 class Joined:
-    """A completion, joined of its chunks."""
+    """A completion merged from its chunks."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -25,11 +25,11 @@ class Joined:
         self._tokens: list[Any] = []
 
     def add(self, event: Any) -> bool:
-        """Take in a chunk, or a completion of a server that does not stream; whether there is more text.
+        """Add a chunk, or a whole completion if the server does not stream; returns whether text was added.
 
         Raises:
             Refusal: The server reports an error in mid-stream.
-            TypeError, KeyError, AttributeError: It is no chunk.
+            TypeError, KeyError, AttributeError: It is not a chunk.
         """
         if error := event.get("error"):
             code, detail = (error.get("code"), error.get("message", error)) if isinstance(error, dict) else (0, error)

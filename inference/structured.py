@@ -1,4 +1,4 @@
-"""Structured output: from a reply's text to a typed value, and from a field back to the tokens that spell it."""
+"""Structured output: parses a reply into a typed value, and maps a field back to its tokens."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse, strict=False)  # models write line breaks into strings
+_DECODER = json.JSONDecoder(parse_constant=_refuse, strict=False)  # models put raw line breaks into strings
 _LETTERS = re.compile(r"[a-z]+")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_ATTEMPTS = 50
 EACH = "*"
-"""In a path: every item of the array there."""
+"""Path element that matches every item of an array."""
 _MAX_ITEMS = 100
 
 
@@ -45,7 +45,7 @@ class Token(NamedTuple):
     text: bytes
     logprob: float
     top: dict[str, float]
-    """Log-probabilities of the most likely tokens at this place, by token text; empty when not asked for."""
+    """Log-probabilities of the most likely tokens at this position, by token text; empty unless requested."""
 
 
 class Span(NamedTuple):
@@ -56,11 +56,11 @@ class Span(NamedTuple):
 
 
 class BadOutput(ValueError):
-    """A reply that is not the structured output asked for. The message says why, so that a model can mend it."""
+    """A reply that does not match the requested output. The message gives the reason, for a repair call."""
 
 
 def well_formed(value: Any) -> Any:
-    """`value` with lone surrogates replaced, so that it can be stored and sent; strings anywhere in lists and dicts."""
+    """`value` with lone surrogates replaced in all strings of lists and dicts, so that it can be encoded."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
     if isinstance(value, list):
@@ -71,18 +71,18 @@ def well_formed(value: Any) -> Any:
 
 
 def parse_output(text: str, output: type[Output], cut: list[str] | None = None) -> Output:
-    """Read `output` from a reply.
+    """Parse a reply into `output`.
 
-    A server that was given a schema replies with exactly one JSON object. Others may put it in a code fence or between
-    sentences: the first JSON object in the text that fits counts.
+    A server that enforces schemas replies with exactly one JSON object. Others may put it in a code fence or between
+    sentences: the first JSON object that matches is used.
 
     Args:
         text: The reply.
-        output: What it must be.
-        cut: Is given a note for each text that was longer than its field may be (`inference.limits.Limited`).
+        output: The expected type.
+        cut: Receives a note for each truncated text (`inference.limits.Limited`).
 
     Raises:
-        BadOutput: No JSON object in the text, or one of another shape.
+        BadOutput: No JSON object in the text matches.
     """
     problem = ""
     for value, _ in _objects(text):
@@ -105,10 +105,10 @@ def _problems(error: ValidationError) -> str:
 
 
 def field_span(text: str, path: Sequence[str | int]) -> Span | None:
-    """Where the value at `path` stands in a reply, in characters; a string's quotes are not part of it.
+    """Character span of the value at `path` in a reply, without a string's quotes; None if missing.
 
-    The place is found by walking the JSON, never by searching for the value, which may occur elsewhere too.
-    None if the reply has no such field. Of a repeated key the last counts, as in `json.loads`.
+    Found by walking the JSON, not by searching for the value, which may occur elsewhere. The last of duplicate keys
+    counts, as in `json.loads`.
     """
     try:
         spans = (_at(text, span, path) for _, span in _objects(text))
@@ -121,7 +121,7 @@ def field_span(text: str, path: Sequence[str | int]) -> Span | None:
 
 
 def field_paths(text: str, path: Sequence[str | int]) -> list[Sequence[str | int]]:
-    """The path; with `EACH` in it, one path for each item of the array there (100 at most), in order."""
+    """Expand `EACH` in a path into one path per array item (100 at most), in order."""
     if EACH not in path:
         return [path]
     place = path.index(EACH)
@@ -156,7 +156,7 @@ def field_logprobs(text: str, tokens: Sequence[Token], path: Sequence[str | int]
         return []
 
     def place(mark: int) -> int:
-        """Where a mark stands in the reply; out of every value's reach if it is before or after the reply."""
+        """Offset of a mark in the reply; outside of every value if it is before or after the reply."""
         return -2 if mark < first else places[mark - first] if mark - first < len(places) else len(text) + 1
 
     found, mark = [], 0
@@ -176,9 +176,9 @@ def field_logprobs(text: str, tokens: Sequence[Token], path: Sequence[str | int]
 def true_probability(text: str, tokens: Sequence[Token], path: Sequence[str | int]) -> float | None:
     """Probability that the boolean at `path` is true, normalised over true and false.
 
-    The two part ways at the value's first token: its alternatives there are summed up by the word they begin, whatever
-    their case and the signs before it. One that is too unlikely to be listed counts as impossible. Where the server
-    lists no alternatives, what is not the chosen word is the other one.
+    Alternatives of the value's first token are summed by the word they begin, ignoring case and leading punctuation. A
+    word without listed alternatives has probability 0. If the server lists no alternatives, the other word gets the
+    remaining probability.
 
     Args:
         text: The reply.
@@ -186,7 +186,7 @@ def true_probability(text: str, tokens: Sequence[Token], path: Sequence[str | in
         path: Keys and indices from the top of the object.
 
     Returns:
-        None when the field is missing or no boolean, or when the tokens do not spell the reply.
+        None if the field is missing or not a boolean, or if the tokens do not spell the reply.
     """
     span, spelled = field_span(text, path), field_logprobs(text, tokens, path)
     said = "" if span is None else text[span.start : span.end].casefold()
@@ -200,7 +200,7 @@ def true_probability(text: str, tokens: Sequence[Token], path: Sequence[str | in
     for token, logprob in {**first.top, first.text.decode(errors="replace"): first.logprob}.items():
         begun = _LETTERS.search(token.casefold())
         for word in mass:
-            # A token may go on after the word, as in `true}`.
+            # A token may continue after the word, as in `true}`.
             if begun and word.startswith(begun[0]):
                 mass[word] += math.exp(logprob)
     total = mass["true"] + mass["false"]
@@ -212,7 +212,7 @@ def _is_mark(byte: int) -> bool:
 
 
 def _at(text: str, span: Span, path: Sequence[str | int]) -> Span | None:
-    """Where the value at `path` of the object at `span` stands."""
+    """Span of the value at `path` of the object at `span`."""
     for key in path:
         found = [inner for name, inner in _items(text, span.start) if name == key]
         if not found:
@@ -222,7 +222,7 @@ def _at(text: str, span: Span, path: Sequence[str | int]) -> Span | None:
 
 
 def _objects(text: str) -> Iterator[tuple[dict[str, Any], Span]]:
-    """The JSON objects in `text` with their places. What is read as part of a broken object is not tried again."""
+    """The JSON objects in `text` with their spans. Text consumed by a malformed object is not scanned again."""
     if not text.strip():
         raise BadOutput("the reply is empty")
     problem, at, found = "", -1, False
@@ -248,7 +248,7 @@ def _objects(text: str) -> Iterator[tuple[dict[str, Any], Span]]:
 
 
 def _items(text: str, start: int) -> Iterator[tuple[str | int, Span]]:
-    """Keys or indices of the object or array that starts at `start`, with the places of their values."""
+    """Keys or indices of the object or array at `start`, with the spans of their values."""
     if text[start] not in "{[":
         return
     is_object = text[start] == "{"
@@ -257,7 +257,7 @@ def _items(text: str, start: int) -> Iterator[tuple[str | int, Span]]:
         key: str | int = index
         if is_object:
             key, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)  # over the colon
+            at = _skip(text, _skip(text, at) + 1)  # skip the colon
         _, end = _DECODER.raw_decode(text, at)
         yield key, Span(at, end)
         at, index = _skip(text, end), index + 1

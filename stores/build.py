@@ -1,4 +1,4 @@
-"""Building indexes: new, extended, reduced, encoded anew. What is being served changes only when all is written."""
+"""Building, extending, reducing and re-encoding indexes. The new version is served once it is complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from stores.versions import building, prune
 __all__ = ["Built", "Located", "Progress", "add_to_index", "build_index", "rebuild_index", "remove_from_index"]
 
 BATCH = 256
-"""Passages encoded between two savings: what a kill can lose."""
+"""Passages encoded between two commits, the most a kill can lose."""
 
 
 def build_index(
@@ -45,22 +45,22 @@ def build_index(
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
 ) -> Built:
-    """Make an index, or replace all passages of the one there is.
+    """Build an index, or replace all passages of an existing one.
 
-    Passages of more than 300 words are cut at sentence borders; missing sentences are filled in. A build that was
-    killed goes on when it is started again: vectors that were finished are kept by content.
+    Passages of more than 300 words are split at sentence boundaries; missing sentences are filled in. An interrupted
+    build resumes when started again: finished vectors are cached by content.
 
     Args:
         name: Letters, digits, '-', '_' and '.'.
         passages: At least one with a text.
-        encoder: Instead of the one the settings name.
-        progress: Called as the work goes on.
-        confirm: Called when all passages are read, before an index of other content is replaced; `replaces` and
-            `removed` say what is there. An error that it raises leaves the index as it is.
+        encoder: Default: the one from the settings.
+        progress: Called with the progress.
+        confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
+            `removed`. An error that it raises leaves the index unchanged.
 
     Raises:
-        InputError: The name is none, or there are no passages.
-        StoreError: Another process is building this index, or the disk refuses.
+        InputError: The name is invalid, or there are no passages.
+        StoreError: Another process is building this index, or writing fails.
         EndpointError: The embeddings or Chroma server fails.
     """
     return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm)
@@ -73,9 +73,9 @@ def add_to_index(
     encoder: Encoder | None = None,
     progress: Progress | None = None,
 ) -> Built:
-    """Add passages to an index; one whose id (or article's id) is there already takes its place, row by row.
+    """Add passages to an index; those with an existing id (or article id) replace the old ones, row by row.
 
-    What has not changed keeps its rows, so that adding it again changes neither the index's hash nor any search.
+    Idempotent: unchanged passages keep their rows, so that neither the index's hash nor any search result changes.
     Errors as for `build_index`; StoreError if there is no such index.
     """
     return _build(name, passages, (), encoder, progress, base="this encoder's")
@@ -84,7 +84,7 @@ def add_to_index(
 def remove_from_index(
     name: str, ids: Sequence[str], *, encoder: Encoder | None = None, progress: Progress | None = None
 ) -> Built:
-    """Remove passages by id, all passages of an article by the article's id, or all that were read from a file.
+    """Remove passages by id, by article id, or by the file they were read from.
 
     Errors as for `build_index`; StoreError also for an unknown id, and then nothing is removed.
     """
@@ -92,7 +92,7 @@ def remove_from_index(
 
 
 def rebuild_index(name: str, *, encoder: Encoder | None = None, progress: Progress | None = None) -> Built:
-    """Build an index anew from its own passages: after the encoder changed, or when its files are damaged.
+    """Rebuild an index from its own passages, after the encoder changed or files were damaged.
 
     Errors as for `build_index`; StoreError if there is no such index or its passages can't be read.
     """
@@ -164,7 +164,7 @@ def _build(
 
 
 def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built, tell: Progress) -> int:
-    """See that every passage's vector is kept; gives their dimension."""
+    """Encode passages without a cached vector; returns the dimension."""
     dimension = done = 0
     for chunk in records.chunks():
         keys = [vector_key(encoder.id, searchable(passage)) for passage in chunk]

@@ -1,4 +1,4 @@
-"""Errors of checkpoint stores: each says which store, what failed, and what to do."""
+"""Errors of checkpoint stores, with the store, the cause and a hint."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
 
 
 def sqlite_error(path: Path, error: Exception) -> StoreError:
-    """What failed in a file of checkpoints, and what to do about it."""
+    """The error of a checkpoint file, with a hint."""
     hints = {
-        "full": "make room on the disk; what was finished is kept, and the same command goes on from there",
-        "disk I/O": "is the disk full or failing? What was finished is kept, and the same command goes on from there",
+        "full": "free disk space; finished steps are kept, and the same command resumes from there",
+        "disk I/O": "is the disk full or failing? Finished steps are kept, and the same command resumes from there",
         "readonly": WRITABLE,
-        "locked": "another process keeps it busy; the same command goes on when that one has ended",
+        "locked": "another process has locked it; run the same command again when that one has ended",
         "unable to open": f"is the path that of a file? If its folder can't be written, {WRITABLE}",
-        "is newer": "upgrade this installation, or go on with the one that wrote it",
+        "is newer": "upgrade this installation, or use the one that wrote it",
     }
-    damaged = "if it is damaged, or another program's, move the file away; a new one is made"
+    damaged = "if it is damaged or belongs to another program, move the file away; a new one is created"
     hint = next((hint for sign, hint in hints.items() if sign in str(error)), damaged)
     return StoreError(f"checkpoints in {path}: {_one_line(error)}", hint=hint)
 
 
 def postgres_error(url: str, error: Exception) -> StoreError:
-    """What failed in Postgres; `url` without its password."""
+    """The error of a Postgres store; `url` without its password."""
     return StoreError(
         f"checkpoints in {url}: {_one_line(error)}",
-        hint="what was finished is kept: the same command goes on when the server is back",
+        hint="finished steps are kept; run the same command again when the server is back",
     )
 
 
@@ -49,7 +49,7 @@ def _one_line(error: Exception) -> str:
 
 
 def with_clear_errors(saver: Saver, explain: Callable[[Exception], StoreError], place: str) -> Saver:
-    """Have a checkpointer raise its own errors, and those of decoding stored values, as `StoreError`s with a hint."""
+    """Make a checkpointer raise `StoreError`s with a hint for its own errors and those of decoding."""
     from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
     from langgraph.checkpoint.serde.types import ERROR
 
@@ -99,9 +99,9 @@ def with_clear_errors(saver: Saver, explain: Callable[[Exception], StoreError], 
         return LATEST_VERSION
 
     async def written(config: RunnableConfig, writes: Sequence[tuple[str, Any]], *place: Any, **named: Any) -> None:
-        # When a task fails between its node and the edges that follow it, LangGraph saves the node's writes beside the
-        # error. On resume that reads as a task that succeeded and led nowhere: the run would be over. So of a failed
-        # task only LangGraph's own entries are kept (error, interrupt, what a person decided), and the node runs again.
+        # When a task fails between its node and the edges after it, LangGraph saves the node's writes beside the error.
+        # On resume it would count as a successful task without successors, and the run would end. So only LangGraph's
+        # own entries of a failed task are stored (error, interrupt, a person's decision), and the node runs again.
         if any(channel == ERROR for channel, _ in writes):
             writes = [row for row in writes if row[0] in WRITES_IDX_MAP]
         await write(config, writes, *place, **named)

@@ -1,4 +1,4 @@
-"""Checkpoint stores: SQLite by default, Postgres by URL. They hold every step of a run, to resume and inspect it."""
+"""Checkpoint stores (SQLite by default, Postgres by URL), which hold every step of a run, to resume and inspect it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _POSTGRES = ("postgres", "postgresql")
 
 
 def checkpoint_place() -> str:
-    """Where `ask` keeps checkpoints: HOPGRAPH_CHECKPOINTS (a URL may hold a password), or a file in HOPGRAPH_HOME."""
+    """The checkpoint store of `ask`: HOPGRAPH_CHECKPOINTS (a URL may hold a password), or a file in HOPGRAPH_HOME."""
     settings = get_settings()
     return settings.checkpoints or str(settings.home / "checkpoints.sqlite")
 
@@ -48,13 +48,13 @@ async def open_checkpoints(
 ) -> AsyncIterator[BaseCheckpointSaver[str]]:
     """Open a checkpointer for the duration of the context.
 
-    Stored types are not trusted: reading a checkpoint gives plain values only, whatever its bytes say. The errors of
-    the checkpointer's asynchronous methods are `StoreError`s.
+    Checkpoints are untrusted: they are deserialized to plain values only. The checkpointer's asynchronous methods raise
+    `StoreError`s.
 
     Args:
         place: A SQLite file, created if missing, or a postgresql:// URL. Default: `checkpoint_place()`.
         in_thread: Keep file access out of the event loop's thread; slower.
-        read_only: Create and write nothing: a file may be where nothing can be written, and a missing one is empty.
+        read_only: Create and write nothing; works in a read-only folder, and a missing file reads as empty.
 
     Raises:
         StoreError: It can't be opened, or is not a checkpoint store.
@@ -109,7 +109,8 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
             "HOPGRAPH_CHECKPOINTS: Postgres needs its extra", hint="pip install 'hopgraph[postgres]'"
         ) from None
 
-    from stores.saver import PackingSerializer, writes_first
+    from stores.saver import writes_first
+    from stores.serializer import PackingSerializer
 
     malformed = InputError(
         "HOPGRAPH_CHECKPOINTS: malformed postgresql:// URL", hint="percent-encode special characters in the password"
@@ -182,7 +183,7 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
 
 
 def without_password(url: str) -> str:
-    """A URL without user, password and options, fit for messages; a file path unchanged."""
+    """A URL without user, password and options, for messages; a file path unchanged."""
     if "@" not in url and "?" not in url:
         return url
     try:
@@ -201,8 +202,8 @@ def _absolute(path: Path) -> str:
 async def only_here(store: BaseCheckpointSaver[str] | str, thread: str) -> AsyncIterator[None]:
     """Lock a thread while it runs: two processes on one thread would make the same model calls twice.
 
-    It is a lock of the operating system, released however the process ends. It covers the processes of this machine
-    that share HOPGRAPH_HOME; if that can't be written, nothing is locked.
+    An operating-system lock, released however the process ends, among the processes of this machine that share
+    HOPGRAPH_HOME; without write access to that, nothing is locked.
 
     Args:
         store: A checkpointer from `open_checkpoints`, or the path or URL of one.
@@ -234,7 +235,7 @@ async def only_here(store: BaseCheckpointSaver[str] | str, thread: str) -> Async
 
 
 def _name_of(place: str) -> str:
-    """Store name that locks are derived from."""
+    """Canonical store name for lock files."""
     return without_password(place) if urlsplit(place).scheme in _POSTGRES else _absolute(Path(place))
 
 

@@ -1,4 +1,4 @@
-"""Nearest vectors by Chroma, embedded in this process or on a server."""
+"""Vector store on Chroma, embedded in this process or on a server."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = ["Chroma", "ChromaVectors"]
 
 COLLECTION = "passages"
 BATCH = 5_000
-"""Rows written at once; Chroma takes 5,461 at most."""
+"""Rows per write; Chroma's limit is 5,461."""
 _GRAPH = {"space": "ip", "ef_construction": 200, "max_neighbors": 24, "ef_search": 100}
-"""Inner product, of which the encoder makes cosine by giving unit vectors. Somewhat wider than Chroma's defaults, which
-miss one in twenty of the nearest."""
+"""Inner product, equal to the cosine for unit vectors. Wider than Chroma's defaults, which miss one in twenty of the
+nearest neighbours."""
 
 
 class Chroma:
     """Vectors in embedded Chroma, or in a collection on a Chroma server.
 
     Args:
-        folder: Where embedded Chroma keeps its files.
-        url: Of a server instead; "" for embedded Chroma.
+        folder: Folder of embedded Chroma's files.
+        url: URL of a Chroma server; "" for embedded Chroma.
         collection: Name of the collection on the server.
     """
 
@@ -50,7 +50,7 @@ class Chroma:
         self._collection = collection if url else COLLECTION
 
     def build(self, batches: Iterable[Vectors]) -> None:
-        """Write the vectors; row i is the i-th one of all batches together.
+        """Write the vectors; row i is the i-th vector across all batches.
 
         Raises:
             EndpointError: The Chroma server can't be used.
@@ -74,11 +74,11 @@ class Chroma:
                 client.close()
 
     def open(self) -> ChromaVectors:
-        """The vectors; errors as for `build`."""
+        """Open the vectors for searching; errors as for `build`."""
         return ChromaVectors(self._folder, self._url, self._collection)
 
     def drop(self) -> None:
-        """Delete the collection on the server; one that is not there is no error. Embedded Chroma has none."""
+        """Delete the collection on the server, if it exists. Embedded Chroma has none."""
         if not self._url:
             return
         from chromadb.errors import NotFoundError
@@ -96,9 +96,9 @@ class Chroma:
 class ChromaVectors:
     """The vectors of one version of an index, open. Thread-safe.
 
-    Chroma warns of two clients on one folder. It is safe here, where nobody writes to a finished folder: a lock file
-    lets processes open it one after the other, since opening writes a row to Chroma's own bookkeeping. A folder that
-    can't be written is opened in a temporary copy, deleted with this object or at exit: Chroma can't open read-only.
+    Chroma warns against two clients on one folder. It is safe here, because finished folders are never written to; a
+    lock file serializes opening, which writes a row to Chroma's bookkeeping. Chroma can't open read-only: a read-only
+    folder is copied to a temporary one, deleted with this object or at exit.
     """
 
     def __init__(self, folder: Path, url: str, collection: str) -> None:
@@ -111,7 +111,7 @@ class ChromaVectors:
                 folder = _copied(folder, Path(self._copy.name))
             self._client = _connect(url) if url else _open(folder)
             self._collection = self._client.get_collection(collection, embedding_function=None)
-        # Chroma keeps its files open until told otherwise, and nobody else knows when the last search is over.
+        # Chroma keeps its files open; the garbage collector knows when the last search is over.
         weakref.finalize(self, self._client.close).atexit = False
 
     def __len__(self) -> int:
@@ -129,14 +129,14 @@ class ChromaVectors:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether Chroma can open a finished folder; one that does not exist is for `_open` to complain of."""
+    """Whether Chroma can open a finished folder; `_open` reports a missing one."""
     needed = [folder.parent, folder, *folder.glob("*.sqlite3"), *folder.parent.glob(f"{folder.name}.lock")]
     return not folder.is_dir() or all(os.access(path, os.W_OK) for path in needed)
 
 
 def _copied(folder: Path, place: Path) -> Path:
     copy = place / folder.name
-    # The data alone: modes of a folder that can't be written would make the copy unwritable, too.
+    # Without modes: those of a read-only folder would make the copy read-only.
     for path in folder.rglob("*"):
         if path.is_file():
             target = copy / path.relative_to(folder)
@@ -172,7 +172,7 @@ def _connect(url: str) -> Client:
 
 @contextmanager
 def _failures(where: str, *, on_server: bool) -> Iterator[None]:
-    """Chroma's errors, which have many types, as ours."""
+    """Convert Chroma's errors, which have many types."""
     import httpx
     from chromadb.errors import ChromaError
 

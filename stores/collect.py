@@ -1,4 +1,4 @@
-"""Which passages a new version of an index holds: those that are given, and those of the old version that stay."""
+"""Collects the passages of a new version of an index: the given ones, and those kept from the old version."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ READ_BATCH = 512
 
 T = TypeVar("T")
 Progress = Callable[[Literal["read", "encode", "store"], int, int | None], None]
-"""Called with the stage, how many passages it has done, and of how many (None: not known yet)."""
+"""Called with the stage, the number of passages done, and the total (None: unknown)."""
 
 
 class Located(NamedTuple):
-    """A passage and where it came from, for reports: `corpus.jsonl, line 12`."""
+    """A passage and its origin for reports, such as `corpus.jsonl, line 12`."""
 
     where: str
     passage: Passage
@@ -34,26 +34,26 @@ class Located(NamedTuple):
 
 @dataclass
 class Built:
-    """What a build did."""
+    """Result of a build."""
 
     manifest: Manifest = field(init=False)
     read: int = 0
-    """Passages given, before long ones were cut."""
+    """Passages given, before long ones were split."""
     duplicates: list[str] = field(default_factory=list)
-    """Where an id came a second time; the first passage of an id is kept."""
+    """Locations of duplicate ids; the first passage of an id is kept."""
     empties: list[str] = field(default_factory=list)
-    """Where a passage had no text; those are left out."""
+    """Locations of passages without text, which are skipped."""
     replaced: int = 0
-    """Passages or articles that were in the index and have been given again."""
+    """Passages or articles already in the index that were given again."""
     replaces: int = 0
-    """Passages of the index that a new one takes the place of."""
+    """Passages of the index that are replaced."""
     removed: int = 0
-    """Passages that were in the index and are not any more."""
+    """Passages that are no longer in the index."""
     encoded: int = 0
-    """Passages encoded now; the others' vectors were known."""
+    """Passages encoded now; the other vectors were cached."""
     seconds: float = 0.0
     size: int = 0
-    """Bytes on disk of what is served."""
+    """Bytes on disk of the served version."""
 
 
 def collect(
@@ -64,11 +64,11 @@ def collect(
     result: Built,
     tell: Progress,
 ) -> None:
-    """Write the passages of the new version: what stays of the old one, then what is given."""
+    """Write the passages of the new version: those kept from the old one, then the given ones."""
     intake = _Intake(result)
     fresh: list[Passage] = []
     given = intake.accept(passages)
-    # All that is given is read before the old passages are copied: it says which of them are replaced.
+    # Read all given passages before copying the old ones: they determine which are replaced.
     if old is not None:
         fresh = list(given)
         with contextlib.closing(Records(old / "passages.sqlite")) as before:
@@ -85,7 +85,7 @@ def collect(
 
 
 class _Intake:
-    """Takes passages one by one, reports and drops the empty and the repeated ones, and cuts the long ones."""
+    """Filters passages: drops and reports empty and duplicate ones, and splits long ones."""
 
     def __init__(self, result: Built) -> None:
         self._result = result
@@ -109,7 +109,7 @@ class _Intake:
 def _keep(
     before: Records, records: Records, fresh: list[Passage], remove: set[str], result: Built
 ) -> Iterator[Passage]:
-    """Copy what stays, and put what is given again into its old place; gives the passages that are new."""
+    """Copy the kept passages, and put replacements in the old rows; returns the new passages."""
     groups: dict[str, list[Passage]] = {}
     for passage in fresh:
         groups.setdefault(passage.source or passage.id, []).append(passage)
@@ -141,7 +141,7 @@ def _keep(
 
 
 def compare(old: Path, records: Records, result: Built) -> None:
-    """Count what a new index does away with; nothing of a damaged one, which is built anew to mend it."""
+    """Count the passages that a new version replaces and removes; not if the old one is damaged."""
     with contextlib.suppress(StoreError), contextlib.closing(Records(old / "passages.sqlite")) as before:
         stay = sum(len(records.named(ids)) for ids in before.ids())
         result.replaces, result.removed = before.count, before.count - stay
@@ -156,12 +156,12 @@ class ContentHash(NamedTuple):
 
 
 def content_hash(old: Path | None, records: Records) -> ContentHash:
-    """The hash of what has been collected; that of an index of an earlier version if it is still the same."""
+    """The hash of the collected passages; in an earlier version's format if the content is unchanged."""
     before = ""
     if old is not None:
         with contextlib.suppress(StoreError):
             before = Manifest.read(old).corpus_hash
-    # Runs that were started on an index of an earlier version have to find its hash again.
+    # Runs started on an index of an earlier version must find the same hash.
     if before and not before.startswith(UNORDERED) and records.ordered_hash() == before:
         return ContentHash(before, known=True)
     found = records.hash()
@@ -169,7 +169,7 @@ def content_hash(old: Path | None, records: Records) -> ContentHash:
 
 
 def _filled(passages: list[Passage]) -> list[Passage]:
-    """The passages, each with its sentences: its own, or else spaCy's."""
+    """The passages, with sentences filled in by spaCy where missing."""
     missing = [i for i, passage in enumerate(passages) if not passage.sentences]
     for i, sentences in zip(missing, split_sentences([passages[i].text for i in missing]), strict=True):
         passages[i] = replace(passages[i], sentences=tuple(sentences))
@@ -177,6 +177,6 @@ def _filled(passages: list[Passage]) -> list[Passage]:
 
 
 def batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
-    """The items in order, so many at a time."""
+    """Lists of up to `size` items, in order."""
     while batch := list(islice(items, size)):
         yield batch

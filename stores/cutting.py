@@ -1,4 +1,4 @@
-"""Long texts into passages of bounded length, cut at sentence borders."""
+"""Splits long texts at sentence boundaries into passages of bounded length."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stores.sentences import split_sentences
 __all__ = ["LONG_PASSAGE", "MAX_WORDS", "cut_sentences", "part_ids", "shorten_sentences", "split_passage", "word_count"]
 
 MAX_WORDS = 150
-"""Words of a passage cut from a longer text. About 200 tokens, so that the default encoder (256) reads all of it."""
+"""Maximum words of a passage split from a longer text: about 200 tokens, within the default encoder's 256."""
 LONG_PASSAGE = 300
-"""Words above which a passage that somebody else made counts as an article and is cut."""
+"""Words above which a given passage counts as an article and is split."""
 
 
 def split_passage(passage: Passage, *, max_words: int = MAX_WORDS, longer_than: int = LONG_PASSAGE) -> list[Passage]:
-    """Cut an article into passages of at most `max_words` words; one of at most `longer_than` comes back unchanged.
+    """Split an article into passages of at most `max_words` words; one of at most `longer_than` is unchanged.
 
-    The passage's own sentences are kept as they are, even one that is longer than `max_words`; without any, spaCy's
-    are taken. Every sentence is in exactly one part and the order is kept. Each part has the article's title, the
-    article's id (or the article's own source) as its `source`, and an id made of the article's id and the part's text,
-    so that a changed sentence leaves the ids of distant parts alone.
+    The passage's own sentences are kept, even one longer than `max_words`; without any, spaCy splits the text. Every
+    sentence is in exactly one part, in order. Each part has the article's title, the article's id (or its source) as
+    `source`, and an id derived from the article's id and the part's text, so that a changed sentence does not change
+    the ids of distant parts.
     """
     if word_count(passage.text) <= longer_than:
         return [passage]
@@ -40,9 +40,9 @@ def split_passage(passage: Passage, *, max_words: int = MAX_WORDS, longer_than: 
 
 
 def cut_sentences(sentences: Sequence[str], max_words: int) -> list[list[str]]:
-    """Sentences in order, in groups of at most `max_words` words; a longer sentence is a group of its own.
+    """Group consecutive sentences up to `max_words` words; a longer sentence is its own group.
 
-    The last two groups are balanced, so that no passage is a mere left-over.
+    The last two groups are balanced, so that no passage is much too short.
     """
     _check_bound(max_words)
     groups = _fill(sentences, max_words)
@@ -74,7 +74,7 @@ def _fill(sentences: Sequence[str], max_words: int) -> list[list[str]]:
 
 
 def shorten_sentences(sentences: Iterable[str], max_words: int) -> list[str]:
-    """Cut what is no sentence at all (a table, a list of names) at a word, so that none exceeds `max_words` words."""
+    """Split overlong "sentences" (tables, lists of names) between words, so that none exceeds `max_words` words."""
     _check_bound(max_words)
     result: list[str] = []
     for sentence in sentences:
@@ -93,12 +93,12 @@ def _halves(word: str, max_words: int) -> list[str]:
 
 
 def word_count(text: str) -> int:
-    """Words between white space; where a script has none, eight characters count as a word."""
+    """Words separated by white space; in scripts without it, eight characters count as a word."""
     return max(len(text.split()), len(text) // 8)
 
 
 def part_ids(source: str, texts: Iterable[str]) -> list[str]:
-    """An id for each part of a document: the document's id and a hash of the part; a repeated part is numbered."""
+    """Ids of a document's parts: the document's id and a hash of the part; duplicate parts are numbered."""
     seen: dict[str, int] = {}
     ids: list[str] = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""People's own documents (txt, md, html, pdf, csv) as passages, read by langchain-community's loaders."""
+"""Reads documents (txt, md, html, pdf, csv) as passages, with langchain-community's loaders."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ MAX_BYTES = 100_000_000
 
 
 def load_documents(path: Path, *, name: str = "", max_words: int = MAX_WORDS) -> list[Passage]:
-    """Passages of one document, in its order, cut at sentence borders, with their sentences filled in.
+    """Passages of one document, in order, split at sentence boundaries, with their sentences.
 
-    A passage's `source` is the document's id: `name`, by default the file's name. Its `id` is made of that and of its
-    text, so that it stays the same when another part of the document changes. Its title is the document's (the HTML or
-    PDF title, a Markdown file's `title:` or first heading, otherwise the file's name) and the heading it stands under.
-    No passage has more than `max_words` words, none reaches over a heading, and no sentence is lost or in two of them.
+    A passage's `source` is the document's id: `name`, by default the file's name. Its `id` is derived from that and its
+    text, so that it does not change with other parts of the document. Its title is the document's (the HTML or PDF
+    title, a Markdown file's `title:` or first heading, otherwise the file's name) and the heading above it. No passage
+    has more than `max_words` words or crosses a heading, and every sentence is in exactly one passage.
 
-    A CSV file is a table of passages. Columns `id`, `title` and `text` (any case) are what they say, and other columns
-    are then left out; without `text`, a row reads `column: value`, each cell a sentence. A row with an `id` is a
-    document of its own. Rows are cut only above `LONG_PASSAGE` words.
+    A CSV file is a table of passages. Columns `id`, `title` and `text` (any case) are used as such, and other columns
+    are ignored; without `text`, a row becomes `column: value`, one sentence per cell. A row with an `id` is its own
+    document. Rows are split only above `LONG_PASSAGE` words.
 
-    Text is UTF-8 (or UTF-16 with a byte order mark, or what an HTML file declares); Windows-1252 is recognised where it
-    can't be anything else, with a warning in the log.
+    Text is UTF-8 (or UTF-16 with a byte order mark, or as declared in HTML); unambiguous Windows-1252 is accepted with
+    a warning in the log.
 
     Raises:
-        InputError: Missing, empty, not of these kinds, larger than 100 MB, damaged, encrypted or without text, or the
-            extra `documents` is not installed. The message names the file, and the line or page where there is one.
+        InputError: The file is missing, empty, of another kind, larger than 100 MB, damaged, encrypted or without text,
+            or the extra `documents` is not installed. The message names the file, and the line or page if known.
     """
     name = name or path.name
     suffix = _check(path)
@@ -100,7 +100,7 @@ def _check(path: Path) -> str:
 @contextmanager
 def _extra(path: Path) -> Iterator[None]:
     try:
-        # The loaders announce on import that their package is no longer developed: nothing a user could act on.
+        # The loaders warn on import that their package is no longer developed, which a user can't act on.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
@@ -131,7 +131,7 @@ def _pdf(path: Path) -> tuple[str, list[Section]]:
         raise
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from error
-    # A damaged file can fail anywhere in the reader, with any exception.
+    # On a damaged file, the reader may raise any exception.
     except Exception as error:
         kind = type(error).__name__
         if kind in ("FileNotDecryptedError", "WrongPasswordError", "DependencyError"):
@@ -147,7 +147,7 @@ def _pdf(path: Path) -> tuple[str, list[Section]]:
     title = str(pages[0].metadata.get("title") or "")
     if re.match(r"untitled|microsoft \w+ - ", title, re.IGNORECASE):
         title = ""
-    # A word divided at the end of a line is one word again; a sentence may go on over the page.
+    # Join words hyphenated at line ends; sentences may continue on the next page.
     return title, [Section("", re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", "\n".join(texts)))]
 
 
@@ -160,7 +160,7 @@ def _read_pages(path: Path, pages: list[Loaded]) -> None:
 
 @contextmanager
 def _quiet(logger: str) -> Iterator[None]:
-    """No log lines about repairs inside a file: it is read, or an error says why not."""
+    """Suppress a logger's messages about repaired files."""
     log = logging.getLogger(logger)
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -171,7 +171,7 @@ def _quiet(logger: str) -> Iterator[None]:
 
 
 def _without_furniture(pages: list[str]) -> list[str]:
-    """Pages without the running titles and page numbers that most of them begin or end with."""
+    """Remove running heads and page numbers: lines with which most pages begin or end."""
     lines = [[line for line in page.split("\n") if line.strip()] for page in pages]
     for end in (0, -1):
         seen = Counter(_masked(page[end]) for page in lines if page)
@@ -235,7 +235,7 @@ def _cells(row: dict[str, str], left_out: tuple[str | None, ...]) -> list[str]:
 
 
 def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, str | bool]]:
-    """The header and the dialect, after a look at every row: the loader itself lets ragged rows through."""
+    """Header and dialect, after validating every row: the loader itself accepts ragged rows."""
     csv.field_size_limit(MAX_BYTES)
     with path.open(newline="", encoding=encoding) as file:
         first = file.readline()

@@ -1,4 +1,4 @@
-"""Which encoding a text file is in, where that is certain, and text that can be stored."""
+"""Detects text encodings, and cleans text for storage."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SIGN_IN_A_WORD = re.compile(r"[^\W\d_][¡-©«-´¶-¹»-¿×÷€ƒ†‡ˆ‰
 
 
 def find_encoding(path: Path) -> str:
-    """The encoding of a text file: by its byte order mark, by what an HTML file declares, otherwise UTF-8.
+    """The encoding of a text file: by byte order mark, by HTML declaration, otherwise UTF-8.
 
-    Windows-1252 is accepted, with a warning in the log, where the text makes no sense as anything else.
+    Unambiguous Windows-1252 is accepted with a warning in the log.
 
     Raises:
-        InputError: Binary data, or bytes that are not in that encoding; the message names the line.
+        InputError: Binary data, or bytes invalid in that encoding; the message names the line.
     """
     data = path.read_bytes()
     if marked := next((name for mark, name in _MARKS if data.startswith(mark)), ""):
@@ -70,18 +70,18 @@ def _refuse(path: Path, data: bytes, encoding: str, at: int) -> NoReturn:
 
 
 def _is_windows_1252(data: bytes) -> bool:
-    """Whether it reads as a Western language: neither another code page, nor damaged UTF-8, nor noise."""
+    """Whether it decodes to a Western language: not another code page, damaged UTF-8 or noise."""
     try:
         text = data.decode("cp1252")
     except UnicodeDecodeError:
         return False
     mostly_ascii = sum(byte > 127 for byte in data) * 5 < len(data)
-    # Where another code page has letters, this one often has signs: "³" in the middle of a Polish word.
+    # Letters of other code pages often decode to signs, such as "³" within a Polish word.
     wrong = _CONTROL.search(text) or _UTF8_LETTER.search(data) or _SIGN_IN_A_WORD.search(text)
     return mostly_ascii and not wrong
 
 
 def clean_text(text: str) -> str:
-    """Text without what can't be stored or seen: control characters, soft hyphens, halves of surrogate pairs."""
+    """Remove control characters, soft hyphens and lone surrogates."""
     text = re.sub(r"\r\n?|\f", "\n", text).replace("\u00ad", "")
     return _CONTROL.sub("", text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))

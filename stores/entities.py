@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["Entity", "find_entities"]
 
 LONGEST = 20_000
-"""Characters looked at: the model's memory grows with the length. A passage of an index has 300 words at most."""
+"""Maximum characters processed: memory grows with the length. Passages of an index have at most 300 words."""
 
-# One pipeline, one user at a time: spaCy's string store is shared and changes while it runs.
+# A pipeline is not thread-safe: spaCy's string store is shared and changes while it runs.
 _lock = threading.Lock()
 
 
@@ -29,7 +29,7 @@ class Entity(NamedTuple):
 
 
 def find_entities(text: str) -> list[Entity]:
-    """The entities of a text in order, each once. Numbers written as words ("two", "first") are left out.
+    """Distinct entities of a text, in order, without numbers written as words ("two", "first").
 
     Raises:
         InputError: spaCy's English model is not installed.

@@ -1,6 +1,6 @@
-"""Exemplars: worked plans, one of which the planner is shown (PAR-RAG, Sec. 3.3, 4.5.2).
+"""Exemplars: worked plans for the planner's prompt (PAR-RAG, Sec. 3.3, 4.5.2).
 
-`exemplars.md` holds them and says how such a file is written.
+`exemplars.md` has them and describes the format.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Exemplar", "ExemplarStep", "choose_exemplars", "load_exemplars", "re
 
 Action = Literal["Retrieve", "Answer"]
 
-# Many questions begin together; one of them encodes the exemplars for all.
+# Questions of an evaluation start together; one of them encodes the exemplars for all.
 _encoding = threading.Lock()
 
 
@@ -35,7 +35,7 @@ class ExemplarStep:
     thought: str
     question: str
     action: Action
-    """Retrieve looks a fact up; Answer concludes from the steps before it."""
+    """Retrieve looks up a fact; Answer reasons over the previous steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Exemplar:
 
     id: str
     source: str
-    """Where the question is from, such as `musique-train`; "" when the file does not say."""
+    """Source of the question, such as `musique-train`; "" if not given."""
     hops: int
     """1 to 4."""
     question: str
@@ -54,14 +54,14 @@ class Exemplar:
 def choose_exemplars(
     question: str, how: Literal["complexity", "similarity", "none"], *, hops: int, count: int = 1
 ) -> list[Exemplar]:
-    """Exemplars for a question's plan, best first (Fig. 4).
+    """Select exemplars for a question's plan, best first (Fig. 4).
 
     Args:
         question: The question to be planned.
-        how: `complexity`: those of the given hop count, most similar first (of the nearest count when the file has none
-            of it); `similarity`: the most similar of all; `none`: no exemplar.
+        how: `complexity`: those with the given hop count (or the nearest one in the file), most similar first;
+            `similarity`: the most similar of all; `none`: no exemplar.
         hops: The question's hop count, given or predicted.
-        count: Exemplars at most.
+        count: Maximum number of exemplars.
 
     Raises:
         InputError: The exemplar file can't be read, or is malformed.
@@ -84,7 +84,7 @@ def choose_exemplars(
 
 
 def load_exemplars() -> tuple[Exemplar, ...]:
-    """Those of the file that `HOPGRAPH_EXEMPLARS` names, or else the project's own, in file order.
+    """Exemplars of the file in `HOPGRAPH_EXEMPLARS`, else the bundled ones, in file order.
 
     Raises:
         InputError: The file can't be read, or is malformed.
@@ -108,7 +108,7 @@ def _bundled() -> tuple[Exemplar, ...]:
 
 @lru_cache(maxsize=16)
 def _vectors(encoder: str, questions: tuple[str, ...]) -> Vectors:
-    """Vectors of exemplar questions; `encoder` is part of the key, as an edited file's questions are."""
+    """Vectors of exemplar questions, cached by encoder and questions."""
     return get_encoder().encode_queries(questions)
 
 
@@ -120,7 +120,7 @@ _ACTION = re.compile(r"\s+(\w+):\s*(.*)")
 
 @dataclass
 class _Draft:
-    """An exemplar that is being read."""
+    """An exemplar being parsed."""
 
     line: int
     id: str
@@ -132,11 +132,11 @@ class _Draft:
 
 
 def read_exemplars(text: str, name: str) -> list[Exemplar]:
-    """Exemplars of a file, in its order. Text before the first `# N hops` is not read.
+    """Parse exemplars, in file order. Text before the first `# N hops` is ignored.
 
     Args:
         text: The file's text.
-        name: What to call it in errors.
+        name: Name of the file in messages.
 
     Raises:
         InputError: The text is malformed; the message names file, line and field.
@@ -170,7 +170,7 @@ def read_exemplars(text: str, name: str) -> list[Exemplar]:
 
 
 def _read_line(draft: _Draft, line: str, where: str) -> None:
-    """Take in one line of an exemplar's body."""
+    """Parse one line of an exemplar's body."""
     if line.startswith(">"):
         if draft.question:
             raise InputError(f"{where}: field 'question' is given twice", hint="write it on one line")

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 __all__ = ["RRF_K", "fuse"]
 
 RRF_K = 2
-"""How little the first ranks differ. The paper's 60 suits dozens of rankings, where agreement counts; of two, one that
-is sure must be able to carry a passage alone. On the sets of `benchmarks/recall.py` 1 to 3 are alike, and 60 is
-worse on each."""
+"""Rank constant: a higher one reduces the weight of top ranks. The paper's 60 suits dozens of rankings, where agreement
+counts; with two, a top rank in one must suffice. On the data of `benchmarks/recall.py`, 1 to 3 score alike, and 60 is
+worse on each set."""
 
 
 def fuse(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
-    """Rows of all rankings with their fused scores, best first.
+    """Fuse rankings; returns rows with their fused scores, best first.
 
-    A row's score is the sum of 1 / (RRF_K + rank) over the rankings that have it, ranks from 1. Ties go to the row
-    with the better single rank, then to the lower row, so that equal input gives equal output.
+    A row's score is the sum of 1 / (RRF_K + rank) over the rankings that contain it, ranks from 1. Ties are broken by
+    the better single rank, then by the lower row, which makes the result deterministic.
     """
     scores: dict[int, float] = {}
     best: dict[int, int] = {}

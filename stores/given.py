@@ -1,4 +1,4 @@
-"""Passages handed over with a question, kept by content, so that the state can name them by id like indexed ones."""
+"""Store of passages passed with a question, keyed by content, so that the state refers to them by id."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stores.sqlite import select_in
 __all__ = ["PREFIX", "get_given", "given_ids", "put_given", "rank_given"]
 
 PREFIX = "given-"
-"""Ids of given passages start with this."""
+"""Prefix of given passages' ids."""
 
 
 def put_given(passages: Sequence[Passage]) -> list[str]:
-    """Keep passages and return their ids, which depend on title, text and sentences alone.
+    """Store passages and return their ids, which depend only on title, text and sentences.
 
-    Sentences are filled in where there are none.
+    Missing sentences are filled in.
 
     Raises:
         StoreError: The store can't be written.
@@ -37,7 +37,7 @@ def put_given(passages: Sequence[Passage]) -> list[str]:
 
 
 def given_ids(passages: Sequence[Passage]) -> list[str]:
-    """The ids under which `put_given` keeps passages."""
+    """The ids under which `put_given` stores passages."""
     return [key for key, _ in _rows(passages)]
 
 
@@ -52,10 +52,10 @@ def _rows(passages: Sequence[Passage]) -> list[tuple[str, str]]:
 
 
 def get_given(ids: Sequence[str]) -> list[Passage]:
-    """Passages by id, in the order asked for.
+    """Passages by id, in the order of `ids`.
 
     Raises:
-        StoreError: One of them is not there (any more).
+        StoreError: One of them is missing.
     """
     with _table() as connection:
         rows = dict(
@@ -69,7 +69,7 @@ def get_given(ids: Sequence[str]) -> list[Passage]:
 
 
 def rank_given(query: str, passages: Sequence[Passage]) -> list[tuple[Passage, float]]:
-    """All of a few passages by BM25, best first; those that share no word with the query come last, in their order."""
+    """Rank all passages by BM25, best first; those without a word of the query come last, in their order."""
     import bm25s
 
     vocabulary: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""An index to search: both halves, fused, over one immutable version of the files."""
+"""An index opened for hybrid search (dense and sparse, fused), over one immutable version of its files."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ __all__ = ["Hit", "Index", "Mode", "list_indexes", "open_index"]
 Mode = Literal["hybrid", "dense", "sparse"]
 
 DEPTH = 50
-"""Candidates that each half gives to the fusion, at least."""
+"""Minimum candidates per half for the fusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage found, and why."""
+    """A retrieved passage, with scores and ranks."""
 
     id: str
     title: str
     score: float
-    """Fused, or in a single mode the half's own: inner product of the vectors, or BM25."""
+    """Fused score; in dense or sparse mode the inner product of the vectors, or BM25."""
     dense_rank: int | None
-    """From 1; None where this half did not have it among its candidates, or was not asked."""
+    """From 1; None if not among this half's candidates, or if this half was not searched."""
     sparse_rank: int | None
 
     @property
@@ -60,7 +60,7 @@ class Hit:
 
 
 class Index:
-    """One version of an index, open for searching. Thread-safe; a rebuild in another process does not touch it."""
+    """One version of an index, open for searching. Thread-safe; unaffected by a rebuild in another process."""
 
     def __init__(self, folder: Path, in_use: IO[str], encoder: Encoder) -> None:
         self._in_use = in_use
@@ -89,7 +89,7 @@ class Index:
 
     @property
     def hash(self) -> str:
-        """Identity of what it holds: equal for equal passages, encoder and tokenizer."""
+        """Hash of the content: equal for equal passages, encoder and tokenizer."""
         return self.manifest.hash
 
     def __len__(self) -> int:
@@ -99,15 +99,15 @@ class Index:
         return isinstance(passage_id, str) and bool(self._records.named([passage_id]))
 
     def known(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are a passage's, or an article's that was cut into passages."""
+        """The ids that exist, of passages or of articles split into passages."""
         return {*self._records.named(ids), *self._records.sources(ids)}
 
     def titles(self) -> set[str]:
-        """All titles that its passages have."""
+        """Distinct titles of its passages."""
         return self._records.titles()
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages by id, in the order asked for.
+        """Passages by id, in the order of `ids`.
 
         Raises:
             StoreError: An id is not in the index.
@@ -121,18 +121,18 @@ class Index:
         return [found[passage_id] for passage_id in ids]
 
     def starts(self, ids: Sequence[str]) -> dict[str, int]:
-        """Where the sentences of passages are in the articles they were cut from: the first one's number, from 0."""
+        """Offset of each passage's first sentence in the article it was split from, from 0."""
         return self._records.starts(ids)
 
     def passages(self) -> Iterator[list[Passage]]:
-        """All passages in the order in which they were indexed, some hundred at a time."""
+        """All passages in indexing order, in chunks of some hundred."""
         return self._records.chunks()
 
     def search(self, query: str, k: int = 5, mode: Mode = "hybrid") -> list[Hit]:
-        """The k best passages, best first; none for a blank query.
+        """The top k passages, best first; none for a blank query.
 
         Raises:
-            InputError: `k` is below 1 or `mode` is none of the three.
+            InputError: `k` is below 1 or `mode` is unknown.
             EndpointError: The embeddings or Chroma server fails.
             StoreError: The index's files are damaged.
         """
@@ -155,7 +155,7 @@ class Index:
         return found
 
     def search_encoded(self, query: str, vector: NDArray[np.float32] | None, k: int, mode: Mode) -> list[Hit]:
-        """`search` with the query's vector at hand, shape (dimension,); sparse mode needs none."""
+        """`search` with the query's precomputed vector, shape (dimension,); None in sparse mode."""
         depth = min(k if mode != "hybrid" else max(k, DEPTH), len(self))
         dense, dense_scores = self._nearest(vector, depth) if mode != "sparse" else ([], [])
         sparse, sparse_scores = self._lexical(query, depth) if mode != "dense" else ([], [])
@@ -207,15 +207,15 @@ _opening = threading.Lock()
 
 
 def open_index(name: str) -> Index:
-    """The index as it is now; the same object as long as nobody rebuilds it.
+    """The current version of an index; the same object until it is rebuilt.
 
     Raises:
-        InputError: The name is none.
-        StoreError: There is no such index, its files are damaged, or it was made with another encoder or tokenizer.
+        InputError: The name is invalid.
+        StoreError: The index is unknown, its files are damaged, or it was built with another encoder or tokenizer.
     """
     folder = index_folder(name)
     with _opening:
-        # A build may remove the version between reading its name and locking it; then there is a newer one.
+        # A build may remove the version between reading its name and locking it; then retry with the newer one.
         for _ in range(10):
             version = current_version(folder)
             if version is None:
@@ -234,7 +234,7 @@ def open_index(name: str) -> Index:
         except Exception:
             in_use.close()
             raise
-        # Older versions are closed by the garbage collector: other threads may be searching them.
+        # The garbage collector closes older versions, which other threads may still be searching.
         for other in [path for path in _open if path.parent == version.parent]:
             del _open[other]
         _open[version] = index
@@ -253,15 +253,13 @@ def _lock(version: Path) -> IO[str] | None:
 
 
 def list_indexes() -> list[str]:
-    """Names of all indexes that can be opened, sorted."""
+    """Names of all complete indexes, sorted."""
     return sorted(path.parent.name for path in indexes_folder().glob("*/current"))
 
 
 def _unknown(name: str, folder: Path) -> StoreError:
     if (folder / "vectors.sqlite").exists():
-        return StoreError(
-            f"index {name!r} is not finished", hint="run its `hopgraph index` again: it goes on where it was"
-        )
+        return StoreError(f"index {name!r} is not finished", hint="run its `hopgraph index` again: it resumes")
     known = list_indexes()
     return StoreError(
         f"no index named {name!r}; known: {', '.join(known) or 'none'}",

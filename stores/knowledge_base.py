@@ -1,4 +1,4 @@
-"""Opening the knowledge base of an index, to search in it or to add to it."""
+"""Opens the knowledge base of an index, for searching or writing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _opening = threading.Lock()
 
 
 def open_pairs(index: Index) -> Pairs:
-    """The knowledge base of an index, finished or not, to search in; one object a process.
+    """The knowledge base of an index, complete or not, for searching; one instance per process.
 
     Raises:
-        StoreError: There is none, it belongs to another state of the index, or it can't be read.
+        StoreError: It is missing, belongs to another state of the index, or can't be read.
     """
     path = _path(index.name)
     read = f"`hopgraph read --index {index.name}`"
@@ -35,7 +35,7 @@ def open_pairs(index: Index) -> Pairs:
             )
         file = path.stat().st_ino
         known = _open.get(path)
-        if known is None or known[0] != file:  # a file may have been put in its place
+        if known is None or known[0] != file:  # the file may have been replaced
             known = _open[path] = (file, Pairs(path))
         base = known[1]
     if base.index_hash != index.hash:
@@ -49,7 +49,7 @@ def open_pairs(index: Index) -> Pairs:
 
 @contextlib.contextmanager
 def writing(index: Index) -> Iterator[Pairs]:
-    """The knowledge base of an index to add to, as the only process that does; made if there is none.
+    """The knowledge base of an index for exclusive writing; created if missing.
 
     Raises:
         StoreError: Another process is reading this index, or the file can't be used.

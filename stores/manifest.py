@@ -1,4 +1,4 @@
-"""Where an index lies on disk, and the manifest that says what is in it.
+"""Layout of an index on disk, and its manifest.
 
 HOME/indexes/<name>/
     current             id of the version that is served; replaced atomically
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What one version of an index holds and how it was made."""
+    """Content and provenance of one version of an index."""
 
     name: str
     version: str
@@ -50,24 +50,24 @@ class Manifest:
     """Time of building, ISO 8601, UTC."""
     passages: int
     articles: int
-    """Passages before long ones were cut."""
+    """Passages before long ones were split."""
     corpus_hash: str
-    """Hash of all passages, sentences included (`Records.hash`). Indexes that an earlier version has built keep theirs,
-    which depends on the order of passages, for as long as passages and order stay the same."""
+    """Hash of all passages with their sentences (`Records.hash`). Indexes built by an earlier version keep their
+    order-dependent hash as long as passages and order are unchanged."""
     encoder: str
     dimension: int
     tokenizer: str
     chroma_url: str
-    """Chroma server that holds the vectors; "" for embedded Chroma."""
+    """URL of the Chroma server with the vectors; "" for embedded Chroma."""
     libraries: dict[str, str]
-    """Versions of what wrote the files."""
+    """Versions of the libraries that wrote the files."""
     files: dict[str, int] = field(default_factory=dict)
-    """Sizes in bytes of the files that never change."""
+    """Sizes in bytes of the immutable files."""
     format: int = FORMAT
 
     @property
     def hash(self) -> str:
-        """Identity of what a search sees: the same for the same passages, encoder and tokenizer anywhere."""
+        """Hash of everything a search depends on: passages, encoder and tokenizer; the same on every machine."""
         seen = [self.format, self.corpus_hash, self.encoder, self.dimension, self.tokenizer]
         return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
@@ -77,7 +77,7 @@ class Manifest:
         return f"hopgraph-{self.name}-{self.version}"
 
     def write(self, folder: Path) -> None:
-        """Write `manifest.json` and see it on the disk."""
+        """Write `manifest.json` and sync it to disk."""
         _write_synced(folder / "manifest.json", json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
@@ -85,7 +85,7 @@ class Manifest:
         """The manifest of a version's folder.
 
         Raises:
-            StoreError: It is missing, not a manifest, or of another format.
+            StoreError: It is missing, not a manifest, or has another format.
         """
         path = folder / "manifest.json"
         try:
@@ -100,7 +100,7 @@ class Manifest:
         return cls(**values)
 
     def check_files(self, folder: Path) -> None:
-        """Compare the version's files with what was written.
+        """Check that the version's files exist with the recorded sizes.
 
         Raises:
             StoreError: A file is missing or has another size.
@@ -114,10 +114,10 @@ class Manifest:
 
 
 def check_encoder(manifest: Manifest, encoder: str) -> None:
-    """See that an encoder is the one an index was made with.
+    """Check that an index was built with this encoder.
 
     Raises:
-        StoreError: It is another.
+        StoreError: It was built with another one.
     """
     if manifest.encoder != encoder:
         raise StoreError(
@@ -132,7 +132,7 @@ def _damaged(path: Path, what: str) -> StoreError:
 
 
 def index_again(path: Path) -> str:
-    """The hint for a damaged file or folder of an index, which the path names."""
+    """The hint for a damaged file or folder of the index in the path."""
     inside = path.parts[len(indexes_folder().parts) :] if path.is_relative_to(indexes_folder()) else ()
     name = inside[0] if inside else "NAME"
     return (
@@ -142,7 +142,7 @@ def index_again(path: Path) -> str:
 
 
 def index_command(name: str = "mine") -> str:
-    """A command that makes an index and works as it is: of the example documents, or of the corpus of the demo."""
+    """A runnable command that builds an index, of the example documents or of the demo's corpus."""
     examples, root = Path("examples", "documents"), Path(__file__).resolve().parents[1]
     found = [path for path in (examples, root / examples) if path.is_dir()]
     source = found[0] if found else root / "hopgraph" / "data" / "demo" / "passages.jsonl"
@@ -155,10 +155,10 @@ def indexes_folder() -> Path:
 
 
 def index_folder(name: str) -> Path:
-    """Folder of one index, which need not exist.
+    """Folder of an index; it need not exist.
 
     Raises:
-        InputError: The name could leave the folder, or is not a portable file name.
+        InputError: The name is not a portable file name.
     """
     if not _NAME.fullmatch(name) or ".." in name:
         raise InputError(
@@ -168,7 +168,7 @@ def index_folder(name: str) -> Path:
 
 
 def current_version(folder: Path) -> Path | None:
-    """Folder of the version that is served; None before the first build has ended."""
+    """Folder of the served version; None before the first build completes."""
     try:
         version = (folder / "current").read_text("utf-8").strip()
     except FileNotFoundError:
@@ -181,7 +181,7 @@ def current_version(folder: Path) -> Path | None:
 
 
 def set_current(folder: Path, version: str) -> None:
-    """Serve another version from now on; readers see the old one or the new one."""
+    """Switch the served version atomically."""
     _write_synced(folder / "current.new", version + "\n")
     (folder / "current.new").replace(folder / "current")
     handle = os.open(folder, os.O_RDONLY)

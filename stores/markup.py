@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Section", "read_html", "read_markdown", "read_text"]
 
 _HEADING = "\x1e"
-"""Starts a heading's line in text that came from HTML; a control character, so no document's text has it."""
+"""Marks headings in text extracted from HTML; a control character, which no document's text contains."""
 _DROPPED_TAGS = ["script", "style", "template", "noscript", "svg", "nav", "iframe", "button", "select"]
 # fmt: off
 _BLOCK_TAGS = [
@@ -30,14 +30,14 @@ _BLOCK_TAGS = [
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A piece of a document: `text`, blank lines between its paragraphs, and the heading it stands under ("": none)."""
+    """A section of a document: `text`, with blank lines between paragraphs, and the heading above it ("": none)."""
 
     heading: str
     text: str
 
 
 def read_text(path: Path) -> str:
-    """A text file in whatever encoding it is in."""
+    """Read a text file, with its encoding detected."""
     from langchain_community.document_loaders.text import TextLoader
 
     return TextLoader(path, encoding=find_encoding(path)).load()[0].page_content
@@ -63,7 +63,7 @@ def read_markdown(path: Path) -> tuple[str, list[Section]]:
 
 
 def read_html(path: Path) -> tuple[str, list[Section]]:
-    """Title ("" if it has none) and sections of the page. Scripts, navigation and buttons are left out."""
+    """Title ("" if it has none) and sections of the page, without scripts, navigation and buttons."""
     from langchain_community.document_loaders.html_bs import BSHTMLLoader
 
     [loaded] = BSHTMLLoader(path, open_encoding=find_encoding(path), bs_kwargs={"builder": _builder()}).load()
@@ -71,7 +71,7 @@ def read_html(path: Path) -> tuple[str, list[Section]]:
 
 
 def _sections(text: str) -> list[Section]:
-    """Text under each heading. Headings that follow each other directly are one; a last one without text is text."""
+    """Split text by headings. Consecutive headings are joined; a final one without text becomes text."""
     sections: list[Section] = []
     headings: list[str] = []
     for part in re.split(rf"(?m)^(?={_HEADING})", text):
@@ -87,15 +87,15 @@ def _sections(text: str) -> list[Section]:
 
 
 def _builder() -> HTMLTreeBuilder:
-    """A builder whose tree gives text with blank lines between blocks and marked headings, and without its title."""
+    """A tree builder whose text has blank lines between blocks and marked headings, and no title."""
     from bs4.builder._htmlparser import BeautifulSoupHTMLParser, HTMLParserTreeBuilder
     from bs4.element import NavigableString
 
     class Title(NavigableString):
-        """What `get_text` leaves out."""
+        """A string type that `get_text` ignores."""
 
     class Builder(HTMLParserTreeBuilder):
-        """Arranges the tree when it is complete."""
+        """Post-processes the complete tree."""
 
         def feed(
             self, markup: str | bytes, _parser_class: type[BeautifulSoupHTMLParser] = BeautifulSoupHTMLParser
@@ -132,5 +132,5 @@ def _arrange(soup: BeautifulSoup, title_type: type[NavigableString]) -> None:
         title.append(title_type(" ".join(first.get_text().split())))
         soup.insert(0, title)
     for tag in headings:
-        heading = " ".join(tag.get_text().split()).removesuffix("¶")  # the sign of a link to this heading
+        heading = " ".join(tag.get_text().split()).removesuffix("¶")  # the permalink sign
         tag.replace_with(f"\n\n{_HEADING}{heading}\n\n")

@@ -1,4 +1,4 @@
-"""What indexes there are, how large each is and in what state; deleting one."""
+"""Lists indexes with size and state, and deletes them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["IndexInfo", "index_infos", "remove_index"]
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """An index as its folder shows it; nothing is opened for searching."""
+    """Facts about an index, read from its folder without opening it."""
 
     name: str
     state: Literal["complete", "being built", "unfinished", "damaged"]
     passages: int | None
-    """None where no finished version can be read."""
+    """None without a readable, complete version."""
     bytes: int
-    """On this disk, with the vectors kept and the knowledge base; what a Chroma server holds is not counted."""
+    """Bytes on this disk, including cached vectors and knowledge base, without a Chroma server's data."""
     changed: str
-    """When it was built, ISO 8601, UTC; of one that is not complete, when its folder last changed."""
+    """Build time, ISO 8601, UTC; for an incomplete index its folder's modification time."""
 
 
 def index_infos() -> list[IndexInfo]:
-    """All indexes, the newest first."""
+    """All indexes, newest first."""
     folders = [folder for folder in indexes_folder().glob("*") if folder.is_dir()]
     return sorted(map(_info, folders), key=lambda info: (info.changed, info.name), reverse=True)
 
@@ -58,18 +58,18 @@ def _info(folder: Path) -> IndexInfo:
 def _size(folder: Path) -> int:
     size = 0
     for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # a build may be removing it
+        with contextlib.suppress(OSError):  # a concurrent build may remove it
             size += path.stat().st_size if path.is_file() else 0
     return size
 
 
 def remove_index(name: str) -> None:
-    """Delete an index with its vectors and its knowledge base, on a Chroma server, too.
+    """Delete an index with its vectors (also on a Chroma server) and its knowledge base.
 
     Raises:
-        InputError: The name is none.
-        StoreError: There is no such index, or another process builds, reads or searches it; nothing is deleted then.
-        EndpointError: The Chroma server that holds its vectors can't be reached; nothing is deleted then.
+        InputError: The name is invalid.
+        StoreError: The index is unknown, or another process builds, reads or searches it; nothing is deleted.
+        EndpointError: The Chroma server that holds its vectors can't be reached; nothing is deleted.
     """
     folder = index_folder(name)
     if not folder.is_dir():
@@ -84,7 +84,7 @@ def remove_index(name: str) -> None:
                 locks.enter_context(_claimed(version / "in_use", name, "searched"))
             for version in versions:
                 _drop(version)
-            (folder / "current").unlink(missing_ok=True)  # from here on nobody opens it
+            (folder / "current").unlink(missing_ok=True)  # from now on it can't be opened
             shutil.rmtree(folder)
     except OSError as error:
         raise StoreError(f"can't delete the index {name!r}: {error}", hint="is HOPGRAPH_HOME writable?") from error
@@ -93,7 +93,7 @@ def remove_index(name: str) -> None:
 def _drop(version: Path) -> None:
     try:
         manifest = Manifest.read(version)
-    except StoreError:  # of a killed build: it names no collection
+    except StoreError:  # left by a killed build; it has no collection
         return
     vector_store(manifest, version).drop()
 

@@ -1,9 +1,8 @@
-"""The knowledge base of question-answer pairs that a reader makes of an index (CompactRAG, Sec. 3.1).
+"""The knowledge base of question-answer pairs that a reader extracts from an index (CompactRAG, Sec. 3.1).
 
-It is one SQLite file beside the index, `HOME/indexes/<name>/pairs.sqlite`. A passage's pairs, their vectors and the
-record of its reading are written in one transaction: a kill leaves a passage read or unread, never half of it. Whoever
-searches sees what is committed, also while a reader is at work. The nearest pairs are found by comparing with all of
-them, so what is found does not depend on the order in which passages were read.
+One SQLite file beside the index, `HOME/indexes/<name>/pairs.sqlite`. A passage's pairs, their vectors and its reading
+are written in one transaction, so that a kill never leaves it half read. Searches see committed data, also during a
+reading. Search is exact (brute force), so that results do not depend on the order of reading.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from stores.readings import Pair, Reading, pair_text
 if TYPE_CHECKING:
     from stores.index import Index
 
-__all__ = ["Pairs", "Rebased"]
+__all__ = ["Pairs"]
 
 FORMAT = 1
 _SCHEMA = """
@@ -48,20 +47,11 @@ CREATE TABLE IF NOT EXISTS pairs (
 _COLUMNS = "passage, number, question, answer, verbatim, coverage"
 
 
-@dataclass(frozen=True)
-class Rebased:
-    """What was done when the index was found changed."""
-
-    kept: int = 0
-    forgotten: int = 0
-    """Readings of passages that are gone or have another text now."""
-
-
 class Pairs:
-    """A knowledge base, open. Thread-safe; any number of processes may read while one writes.
+    """An open knowledge base. Thread-safe; any number of processes may read while one writes.
 
     Raises:
-        StoreError: The file is no such database; any method may find it damaged.
+        StoreError: The file is not such a database, or is damaged; any method may raise it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,29 +72,27 @@ class Pairs:
                 hint="move the file away and run `hopgraph read` again",
             )
 
-    # What it is
-
     @property
     def id(self) -> str:
-        """Identity of the base; another one once it has been started anew."""
+        """Identity of the base; changes when it is cleared."""
         return self._about("id")
 
     @property
     def index_hash(self) -> str:
-        """Hash of the index that it was read from; "" before the first reading."""
+        """Hash of the index it was read from; "" before the first reading."""
         return self._about("index")
 
     @property
     def read(self) -> int:
-        """Passages that have been read."""
+        """Number of passages read."""
         return self._counts()[0]
 
     def __len__(self) -> int:
-        """Pairs."""
+        """Number of pairs."""
         return self._counts()[1]
 
     def _counts(self) -> tuple[int, int]:
-        """Passages read, and pairs: counted again only after something was written, for that takes all rows."""
+        """Numbers of passages read and of pairs, cached until the next write, because counting scans all rows."""
         change, counted = self._about("change", "0"), self._counted
         if counted is None or counted[0] != change:
             read = self._all("SELECT count(*) FROM readings WHERE cause = ''")[0][0]
@@ -128,19 +116,17 @@ class Pairs:
         return (_pair(row) for row in self._all(f"SELECT {_COLUMNS} FROM pairs ORDER BY passage, number"))  # noqa: S608
 
     def digest(self) -> str:
-        """SHA-256 of all pairs: equal for equal bases, whatever order the passages were read in."""
+        """SHA-256 of all pairs, independent of the order of reading."""
         digest = hashlib.sha256()
         for pair in self.all_pairs():
             digest.update(json.dumps(astuple(pair), ensure_ascii=False).encode())
         return digest.hexdigest()
 
-    # Finding pairs
-
     def get(self, ids: Sequence[str]) -> list[Pair]:
-        """Pairs by id, in the order asked for.
+        """Pairs by id, in the order of `ids`.
 
         Raises:
-            StoreError: An id is not in the base (any more).
+            StoreError: An id is not in the base.
         """
         found: dict[str, Pair] = {}
         for key in dict.fromkeys(ids):
@@ -151,7 +137,7 @@ class Pairs:
             )
             if not rows:
                 raise StoreError(
-                    f"{self._path} has no pair {key!r}", hint="was the base read anew? Ask the question again"
+                    f"{self._path} has no pair {key!r}", hint="was the base read again? Ask the question again"
                 )
             found[key] = _pair(rows[0])
         return [found[key] for key in ids]
@@ -159,12 +145,12 @@ class Pairs:
     def search_many(
         self, queries: Sequence[str], k: int = 5, within: Collection[str] | None = None
     ) -> list[list[tuple[Pair, float]]]:
-        """The k nearest pairs of each query with their inner products, best first; none for a blank query.
+        """The top k pairs of each query with their inner products, best first; none for a blank query.
 
         Args:
-            queries: Encoded together.
-            k: How many.
-            within: Ids of passages; pairs read from others are left out.
+            queries: Queries, encoded in one batch.
+            k: Number of pairs.
+            within: Restricts the search to pairs of these passages, by id.
 
         Raises:
             EndpointError: The embeddings server fails.
@@ -179,13 +165,13 @@ class Pairs:
             return found
         vectors = get_encoder().encode_queries([queries[i] for i in asked])
         for i, vector in zip(asked, vectors, strict=True):
-            row = matrix @ vector  # faster one by one than two or three together
+            row = matrix @ vector  # faster than a product with two or three queries
             nearest, scores = best(row, k)
             found[i] = list(zip(self.get([ids[j] for j in nearest]), scores.tolist(), strict=True))
         return found
 
     def _vectors(self) -> tuple[list[str], list[str], NDArray[np.float32]]:
-        """Ids, passage ids and vectors of all pairs, read again only after something was written."""
+        """Ids, passage ids and vectors of all pairs, cached until the next write."""
         change = self._about("change", "0")
         loaded = self._loaded
         if loaded is None or loaded[0] != change:
@@ -194,10 +180,8 @@ class Pairs:
             loaded = self._loaded = (change, [f"{row[0]}#{row[1]}" for row in rows], [row[0] for row in rows], matrix)
         return loaded[1], loaded[2], loaded[3]
 
-    # Writing
-
     def add(self, reading: Reading, pairs: Sequence[Pair], vectors: NDArray[np.float32]) -> None:
-        """Keep a reading with its pairs in place of an earlier one; when this returns, a kill does not lose it.
+        """Store a reading with its pairs, replacing an earlier one; durable against a kill when it returns.
 
         Args:
             reading: The reading.
@@ -217,41 +201,40 @@ class Pairs:
             db.executemany("INSERT INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, passages: Iterable[str]) -> None:
-        """Forget the readings and the pairs of passages."""
+        """Delete the readings and the pairs of passages."""
         keys = [(key,) for key in passages]
         with self._transaction() as db:
             db.executemany("DELETE FROM readings WHERE passage = ?", keys)
             db.executemany("DELETE FROM pairs WHERE passage = ?", keys)
 
     def clear(self) -> None:
-        """Forget everything: from now on it is another base."""
+        """Delete everything; the base gets a new id."""
         with self._transaction() as db:
             for table in ("readings", "pairs"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608
             db.execute("DELETE FROM about WHERE key != 'change'")
             db.execute("INSERT INTO about VALUES ('format', ?)", (str(FORMAT),))
 
-    def rebase(self, index: Index, encoder: Encoder) -> Rebased:
-        """Make it the base of an index as it is now: what was read of passages that are still the same stays.
+    def rebase(self, index: Index, encoder: Encoder) -> None:
+        """Update the base to the current state of an index; readings of unchanged passages are kept.
 
-        Pairs are encoded anew if the encoder has changed.
+        Pairs are re-encoded if the encoder has changed.
         """
         with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (str(FORMAT),))
             db.execute("INSERT OR IGNORE INTO about VALUES ('id', ?)", (secrets.token_hex(8),))
         if self.index_hash == index.hash:
-            return Rebased()
+            return
         contents = dict(self._all("SELECT passage, content FROM readings"))
         same = {p.id for chunk in index.passages() for p in chunk if contents.get(p.id) == content_id(p.title, p.text)}
         self.forget(set(contents) - same)
         if self._about("encoder") != encoder.id:
-            self._encode_anew(encoder)
+            self._encode_again(encoder)
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO about VALUES ('encoder', ?)", (encoder.id,))
             db.execute("INSERT OR REPLACE INTO about VALUES ('index', ?)", (index.hash,))
-        return Rebased(len(same), len(contents) - len(same))
 
-    def _encode_anew(self, encoder: Encoder) -> None:
+    def _encode_again(self, encoder: Encoder) -> None:
         pairs = list(self.all_pairs())
         if not pairs:
             return
@@ -274,7 +257,7 @@ class Pairs:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything or nothing; and whoever searches learns that there is something new."""
+        """An atomic write, which invalidates the caches of all processes."""
         with self._failures(), self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:

@@ -1,4 +1,4 @@
-"""Passages, and the JSON Lines files they come in."""
+"""Passages, and reading them from JSON Lines files."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["Passage", "as_passage", "content_id", "read_numbered", "read_passage
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of text that retrieval returns as a whole."""
+    """The unit of retrieval."""
 
     id: str
     title: str
     text: str
     sentences: tuple[str, ...] = ()
-    """Its sentences in order; authoritative when given, always filled in an index."""
+    """Its sentences in order; used as given, and always filled in an index."""
     source: str = ""
-    """Id of the article or document this passage was cut from; "" when it was not cut."""
+    """Id of the article or document this passage was split from; "" if it was not split."""
     file: str = field(default="", compare=False)
-    """File that it was read from, as it was named; "" where there is none. Not part of the content."""
+    """Name of the file it was read from; "" if none. Not part of the content."""
 
 
 def content_id(title: str, text: str) -> str:
-    """A stable id for a passage that came without one: the same title and text give the same id."""
+    """A stable id for a passage without one, a hash of title and text."""
     return "p-" + hashlib.sha256(f"{title}\x1f{text}".encode()).hexdigest()[:16]
 
 
@@ -40,10 +40,10 @@ def read_passages(path: Path) -> Iterator[Passage]:
     """Passages of a JSON Lines file, plain or `.gz`, in file order.
 
     A line is an object with `text` and optionally `id`, `title` and `sentences` (strings); other fields are ignored.
-    Empty texts and repeated ids come through as they are: whoever builds an index reports them.
+    Empty texts and duplicate ids are returned; the index build reports them.
 
     Raises:
-        InputError: The file can't be read, or a line is not such an object; the message names file, line and field.
+        InputError: The file can't be read, or a line is invalid; the message names file, line and field.
     """
     return (passage for _, passage in read_numbered(path))
 
@@ -82,10 +82,10 @@ def _parse(raw: bytes, where: str) -> Passage:
 
 
 def as_passage(row: object, where: str) -> Passage:
-    """The passage of an object as a line of a JSON Lines file has it.
+    """Convert an object of a JSON Lines file to a passage.
 
     Raises:
-        InputError: It is none; the message begins with `where` and names the field.
+        InputError: It is invalid; the message begins with `where` and names the field.
     """
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected an object, got {_type(row)}", hint='a line looks like {"text": "..."}')
@@ -117,7 +117,7 @@ def _string(row: dict[str, Any], field: str, where: str) -> str:
 
 
 def _valid(text: str) -> str:
-    """JSON may escape half of a surrogate pair, which no UTF-8 file or database can hold."""
+    """Replace lone surrogates, which JSON can escape but UTF-8 can't encode."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

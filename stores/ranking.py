@@ -1,4 +1,4 @@
-"""The best of many scores."""
+"""Top-k selection."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 def best(scores: NDArray[np.float32], k: int, rows: NDArray[np.int64] | None = None) -> Ranking:
-    """The k highest scores, best first; equal ones in row order, also at the cut. Sorts no more than it must.
+    """The k highest scores, best first; ties in row order, also at the cut-off. Partial sort.
 
     Args:
         scores: One for each row.
-        k: How many.
-        rows: Those that count, ascending; default: all.
+        k: Number of rows.
+        rows: Candidate rows, ascending; default: all.
     """
     among = scores if rows is None else scores[rows]
-    # All scores as high as the k-th, so that equal ones are told apart by their rows alone.
+    # Include all ties with the k-th score, so that the row decides among them.
     near = np.arange(len(among)) if k >= len(among) else np.flatnonzero(among >= np.partition(among, -k)[-k])
     order = near[np.argsort(-among[near], kind="stable")[:k]]
     return (order if rows is None else rows[order]), among[order]

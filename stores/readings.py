@@ -1,4 +1,4 @@
-"""What a reader makes of a passage: question-answer pairs, and the record of the reading (CompactRAG, Sec. 3.1)."""
+"""Question-answer pairs extracted from a passage, and the record of the reading (CompactRAG, Sec. 3.1)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ __all__ = ["Pair", "Reading", "pair_text"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question with its answer, and the passage that it was read from."""
+    """A question with its answer, and the passage it was extracted from."""
 
     passage: str
     number: int
-    """Its place among the pairs of the passage, from 1."""
+    """Number among the pairs of the passage, from 1."""
     question: str
     answer: str
     verbatim: bool = True
-    """The answer stands in the passage word for word."""
+    """The answer occurs verbatim in the passage."""
     coverage: bool = False
     """It comes from a coverage repair."""
 
@@ -28,7 +28,7 @@ class Pair:
 
 
 def pair_text(pair: Pair) -> str:
-    """What the encoder gets of a pair: question and answer as one text (Sec. 3.1)."""
+    """The encoder's input for a pair: question and answer as one text (Sec. 3.1)."""
     return f"{pair.question} {pair.answer}"
 
 
@@ -38,23 +38,23 @@ class Reading:
 
     passage: str
     content: str
-    """`content_id` of the passage as it was read."""
+    """`content_id` of the passage when it was read."""
     cause: str = ""
-    """Why it failed, in one word; "" when it did not."""
+    """Cause of a failure, in one word; "" if it succeeded."""
     message: str = ""
     entities: int = 0
     covered: int = 0
     """Entities that a pair mentions."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """Pairs of the model that are not in the base (or, where flagged, not verbatim), by cause."""
+    """Rejected pairs (or, where flagged, not verbatim ones), by cause."""
     calls: int = 0
-    """Model calls, repairs of either kind included."""
+    """Model calls, including both kinds of repairs."""
     repairs: int = 0
-    """Second calls after a reply that could not be used."""
+    """Second calls after an invalid reply."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     coverage_calls: int = 0
-    """Of the calls: those that a coverage repair made. The same goes for its tokens."""
+    """Calls of coverage repairs, included in `calls`; likewise for the tokens."""
     coverage_prompt_tokens: int = 0
     coverage_completion_tokens: int = 0
     seconds: float = 0.0

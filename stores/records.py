@@ -27,25 +27,25 @@ CREATE TABLE IF NOT EXISTS passages (
 """
 _COLUMNS = "id, title, text, sentences, source"
 UNORDERED = "set:"
-"""Content hashes that do not depend on the order of passages start with this; earlier ones have no such sign."""
+"""Prefix of order-independent content hashes; hashes of earlier versions lack it."""
 _CHUNK = 512
 
 
 def searchable(passage: Passage) -> str:
-    """What the encoder gets of a passage."""
+    """The encoder's input for a passage."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
 
 class Records:
-    """Passages by row (0, 1, 2, ... without gaps). Readers may share one among threads; there is one writer.
+    """Passages by row (0, 1, 2, ... without gaps). Thread-safe for reading; one writer.
 
     Raises:
-        StoreError: The file is missing or no such database; any method may find it damaged.
+        StoreError: The file is missing, not such a database, or damaged; any method may raise it.
     """
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self._path = path
-        # `immutable` needs no locks and no write access; it holds for what a finished version has.
+        # `immutable` needs neither locks nor write access; finished versions never change.
         uri = path.absolute().as_uri() + ("" if writable else "?mode=ro&immutable=1")
         self._lock = threading.Lock()
         try:
@@ -64,7 +64,7 @@ class Records:
         return int(self._db.execute("SELECT count(*) FROM passages").fetchone()[0])
 
     def append(self, passages: Iterable[Passage]) -> None:
-        """Add passages behind the last row."""
+        """Append passages after the last row."""
         values = [
             (p.id, p.title, p.text, json.dumps(p.sentences, ensure_ascii=False), p.source, p.file) for p in passages
         ]
@@ -74,41 +74,41 @@ class Records:
         self.count += len(rows)
 
     def chunks(self) -> Iterator[list[Passage]]:
-        """All passages in row order, some hundred at a time."""
+        """All passages in row order, in chunks of some hundred."""
         for start in range(0, self.count, _CHUNK):
             yield list(self.at(range(start, min(start + _CHUNK, self.count))).values())
 
     def at(self, rows: Sequence[int]) -> dict[int, Passage]:
-        """Passages of rows that exist, in the order given."""
+        """Passages of existing rows, in the order given."""
         found = {int(row): _passage(values) for row, *values in self._select(f"row, {self._columns}", "row", rows)}
         return {row: found[row] for row in rows}
 
     def heads(self, rows: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """Id and title of rows that exist."""
+        """Id and title of existing rows."""
         return {int(row): (str(i), str(title)) for row, i, title in self._select("row, id, title", "row", rows)}
 
     def named(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """Those of the ids that exist, by id."""
+        """Existing passages by id."""
         return {str(v[0]): _passage(v) for v in self._select(self._columns, "id", ids)}
 
     def sources(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that passages were cut from."""
+        """The ids that are articles from which passages were split."""
         return {str(row[0]) for row in self._select("DISTINCT source", "source", ids)}
 
     def ids(self) -> Iterator[list[str]]:
-        """All ids in row order, some hundred at a time."""
+        """All ids in row order, in chunks of some hundred."""
         for start in range(0, self.count, _CHUNK):
             rows = range(start, min(start + _CHUNK, self.count))
             yield [str(found) for (found,) in self._select("id", "row", rows)]
 
     def titles(self) -> set[str]:
-        """All titles that passages have."""
+        """Distinct titles of passages."""
         return {str(title) for (title,) in self._all("SELECT DISTINCT title FROM passages")}
 
     def starts(self, ids: Sequence[str]) -> dict[str, int]:
-        """Of those of the ids that exist: how many sentences of its article come before the passage's first one."""
+        """For existing ids: the number of sentences before the passage in its article."""
         starts = dict.fromkeys(self.named(ids), 0)
-        # The id of a part is its article's, `#`, and a hash; whatever was not cut has no source.
+        # A part's id is its article's id, `#`, and a hash; unsplit passages have no source.
         cut = {(p.id.rpartition("#")[0], p.source) for p in self.named(ids).values() if p.source and "#" in p.id}
         for article, source in cut:
             condition = "WHERE id > ? AND id < ? AND source = ? ORDER BY row"
@@ -121,10 +121,10 @@ class Records:
         return starts
 
     def hash(self) -> str:
-        """Hash of the content: equal for the same passages in any order, but for the parts of one article.
+        """Hash of the content, independent of the order of passages, except the parts of an article.
 
-        The SHA-256 of the sorted SHA-256s of the passages; 32 bytes of memory a passage. Ids are unique, so no passage
-        is there twice. The parts of an article are numbered, for their order says where each sentence stands in it.
+        The SHA-256 of the sorted SHA-256s of the passages, with 32 bytes of memory per passage. The parts of an article
+        are numbered, because their order determines the numbering of its sentences.
         """
         digests = bytearray()
         article, part = "", 0
@@ -137,7 +137,7 @@ class Records:
         return UNORDERED + hashlib.sha256(ordered.tobytes()).hexdigest()
 
     def ordered_hash(self) -> str:
-        """Hash of the content as earlier versions made it: SHA-256 of all passages in row order."""
+        """Content hash of earlier versions: SHA-256 of all passages in row order."""
         digest = hashlib.sha256()
         for passages in self.chunks():
             for passage in passages:
@@ -145,7 +145,7 @@ class Records:
         return digest.hexdigest()
 
     def articles(self) -> int:
-        """How many passages there were before long ones were cut."""
+        """Number of passages before long ones were split."""
         return sum(1 for _ in self._all("SELECT DISTINCT CASE source WHEN '' THEN id ELSE source END FROM passages"))
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ def _passage(values: Sequence[object]) -> Passage:
 
 
 def _fields(passage: Passage) -> list[Any]:
-    """What the content of a passage is; the file that it came from is not part of it."""
+    """The content of a passage, without its file."""
     return [passage.id, passage.title, passage.text, passage.sentences, passage.source]
 
 

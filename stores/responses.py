@@ -1,4 +1,4 @@
-"""Replies of earlier requests, kept in SQLite. For reuse only: resuming a run does not rest on it."""
+"""Response cache in SQLite. For reuse only: resuming a run does not depend on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Responses:
     """A key-value table in one SQLite file, shared by threads and processes.
 
     Args:
-        path: The file; it and its folder are made if they are missing.
+        path: The file; created with its folder if missing.
 
     Raises:
         StoreError: The file can't be opened or is not such a table.
@@ -51,11 +51,11 @@ class Responses:
         return rows[0][0] if rows else None
 
     async def put(self, key: str, value: str) -> None:
-        """Store a reply; a later one takes an earlier one's place."""
+        """Store a reply, overwriting an earlier one."""
         await asyncio.to_thread(self._execute, "INSERT OR REPLACE INTO responses VALUES (?, ?)", (key, value))
 
 
 @lru_cache(maxsize=8)
 def open_responses(path: Path) -> Responses:
-    """The cache in `path`, one object a process."""
+    """The cache in `path`, one instance per process."""
     return Responses(path)

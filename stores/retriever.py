@@ -23,9 +23,9 @@ class HopgraphRetriever(BaseRetriever):
     index: str
     """Name of the index."""
     k: int = 5
-    """How many passages."""
+    """Number of passages."""
     mode: Mode = "hybrid"
-    """Which half searches, or both."""
+    """Dense, sparse or hybrid search."""
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any

@@ -1,11 +1,10 @@
-"""How checkpoints are stored: a compressing serializer, the order of writes, and an asyncio saver for SQLite."""
+"""An asyncio checkpointer for SQLite, and the order of a checkpointer's writes."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import sqlite3
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -14,74 +13,25 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from inference.errors import InputError
 from stores.async_saver import AsyncMethods, called
+from stores.serializer import PackingSerializer
 
-__all__ = ["LoopSaver", "PackingSerializer", "writes_first"]
+__all__ = ["LoopSaver", "writes_first"]
 
 Found = TypeVar("Found")
 Saver = TypeVar("Saver", bound=BaseCheckpointSaver[str])
-_PACKED = "+zlib"
-_MIN_PACKED = 512
-"""Bytes; smaller values are stored uncompressed."""
-_MAX_UNPACKED = 1_000_000_000
-"""Bytes; limit against decompression bombs."""
 _WRITES_PER_WAL_CHECKPOINT = 256
-"""Writes between two moves of SQLite's write-ahead log into the file: about 4 MB, SQLite's own default."""
-
-
-class PackingSerializer(JsonPlusSerializer):
-    """Serializes plain values only, with an empty type allowlist, and compresses large ones to about a fifth.
-
-    A checkpoint holds the whole state of a run at each step, so its values repeat many times.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(allowed_msgpack_modules=None)
-
-    def with_msgpack_allowlist(self, extra_allowlist: Any) -> PackingSerializer:
-        """Itself: no type is added to those that are read.
-
-        Under LANGGRAPH_STRICT_MSGPACK, LangGraph asks for each graph's own types, and copies the checkpointer when it
-        gets another serializer. The state has plain values only, and the local server's checkpointer can't be copied:
-        its `__getattr__` never ends without an `__init__`.
-        """
-        return self
-
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """See `SerializerProtocol`."""
-        kind, plain = super().dumps_typed(obj)
-        if len(plain) < _MIN_PACKED:
-            return kind, plain
-        return kind + _PACKED, zlib.compress(plain, 1)
-
-    def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """See `SerializerProtocol`.
-
-        Raises:
-            ValueError: The value is damaged, or larger than `_MAX_UNPACKED` when decompressed.
-        """
-        kind, value = data
-        if kind.endswith(_PACKED):
-            unpacking = zlib.decompressobj()
-            try:
-                value = unpacking.decompress(value, _MAX_UNPACKED)
-            except zlib.error as error:
-                raise ValueError(str(error)) from None
-            if not unpacking.eof:
-                raise ValueError("compressed value is truncated or too long")
-            kind = kind.removesuffix(_PACKED)
-        return super().loads_typed((kind, value))
+"""Writes between two checkpoints of SQLite's write-ahead log: about 4 MB, SQLite's default."""
 
 
 def writes_first(saver: Saver) -> Saver:
-    """Have a saver store the pending writes of a thread before the checkpoint that supersedes them; returns it.
+    """Make a saver store a thread's pending writes before the checkpoint that supersedes them; returns the saver.
 
-    LangGraph starts both in this order, but lets them run side by side, also with `durability="sync"`. If the process
-    died with the checkpoint under way and the writes not begun, the step and its model calls would run again.
+    LangGraph starts both in this order but runs them concurrently, also with `durability="sync"`. If the process died
+    after storing the checkpoint but not the writes, the step and its model calls would run again.
     """
     unfinished: dict[str, set[asyncio.Future[None]]] = {}
     put, put_writes = saver.aput, saver.aput_writes
@@ -110,9 +60,9 @@ def writes_first(saver: Saver) -> Saver:
 class LoopSaver(AsyncMethods, SqliteSaver):
     """Checkpoints in a SQLite file, for asyncio. One per file and event loop: `opened`, then `aclose`.
 
-    Reads and writes run in the event loop's thread: they take tenths of a millisecond, less than a change of threads.
-    Whatever has to wait, for another process that writes or for the disk, runs in a worker thread; calls that come
-    meanwhile queue up behind it, so that the order is kept. The synchronous methods block.
+    Reads and writes run in the event loop's thread: they take tenths of a millisecond, less than a thread switch. Calls
+    that wait for another process or for the disk run in a worker thread; later calls queue behind them to keep the
+    order. The synchronous methods block.
     """
 
     def __init__(self, connection: sqlite3.Connection, at_once: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
@@ -129,7 +79,7 @@ class LoopSaver(AsyncMethods, SqliteSaver):
         Args:
             path: The file.
             in_thread: Run everything in the worker thread.
-            read_only: Create and write nothing; works where nothing can be written. A missing file is empty.
+            read_only: Create and write nothing; works in a read-only folder. A missing file reads as empty.
 
         Raises:
             OSError, sqlite3.Error: The file can't be opened, or is not a checkpoint database.
@@ -183,27 +133,27 @@ class LoopSaver(AsyncMethods, SqliteSaver):
         self._in_thread -= 1
 
     async def _soon(self, call: Callable[..., Found], *args: Any) -> Found:
-        """Call a method of SqliteSaver, in this thread if it need not wait."""
+        """Call a method of SqliteSaver, in this thread unless it has to wait."""
         if not self._in_thread:
             try:
                 return call(self._at_once, *args)
             except sqlite3.OperationalError as error:
-                # Errors that are Python's own have no code.
+                # Errors raised by Python itself have no code.
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 self._at_once.conn.rollback()
         return await self.run_in_thread(call, self, *args)
 
     async def _write(self, call: Callable[..., Found], *args: Any) -> Found:
-        """Call a method that writes; every `_WRITES_PER_WAL_CHECKPOINT` calls, move the log into the file."""
+        """Call a method that writes; every `_WRITES_PER_WAL_CHECKPOINT` calls, checkpoint the log."""
         self._writes += 1
         if self._writes % _WRITES_PER_WAL_CHECKPOINT:
             return await self._soon(call, *args)
         return await self.run_in_thread(self._moved, call, *args)
 
     def _moved(self, call: Callable[..., Found], *args: Any) -> Found:
-        """Move the log into the file first: the next write restarts the log, which waits for the disk."""
-        with self.lock, suppress(sqlite3.Error):  # the log may have room where the file has none
+        """Checkpoint the log first: the next write restarts it, which waits for the disk."""
+        with self.lock, suppress(sqlite3.Error):  # on a full disk, the log may still have room
             self.conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
         return call(self, *args)
 
@@ -250,10 +200,10 @@ class LoopSaver(AsyncMethods, SqliteSaver):
 
 
 def _reading(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing; a missing file is empty.
+    """A read-only connection; a missing file reads as empty.
 
-    Beside a database with a write-ahead log, SQLite makes a file of shared memory. Where it can't, the log has to be
-    empty, and nobody can be writing: the file is read as it is.
+    For a database with a write-ahead log, SQLite creates a shared-memory file. If it can't, the file is opened as
+    immutable, provided that the log is empty: then no process can be writing.
     """
     if not path.exists():
         return sqlite3.connect(":memory:", check_same_thread=False)
@@ -291,7 +241,7 @@ _HAS_DELTAS = (
     "AND json_extract(CAST(metadata AS TEXT), '$.counters_since_delta_snapshot') IS NOT NULL LIMIT 1"
 )
 _PRUNE = {
-    # Ids of checkpoints ascend with time. Writes of a checkpoint that is not stored yet are kept.
+    # Checkpoint ids ascend with time. Writes of a checkpoint that is not stored yet are kept.
     "keep_latest": (
         "DELETE FROM writes WHERE thread_id = :thread AND checkpoint_id < (SELECT MAX(checkpoint_id) FROM checkpoints "
         "AS c WHERE c.thread_id = :thread AND c.checkpoint_ns = writes.checkpoint_ns)",

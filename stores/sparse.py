@@ -19,20 +19,20 @@ from stores.ranking import Ranking, best
 __all__ = ["SPARSE", "Sparse", "tokenize"]
 
 TITLE_WEIGHT = 2
-"""How often a title counts beside its text."""
+"""Weight of the title's words, relative to the text's."""
 K1, B = 1.2, 0.75
 NAMED = 0.5
-"""What a title gets that the query names in full: this times the inverse document frequencies of its words."""
+"""Bonus of a title that occurs in the query: this factor times the inverse document frequencies of its words."""
 SPARSE = f"words+porter2/1 bm25(k1={K1},b={B},title={TITLE_WEIGHT},named={NAMED})"
-"""Names what `tokenize` and `Sparse` do; changes whenever they do, so that no index is searched otherwise."""
+"""Version of `tokenize` and `Sparse`; an index built with another one is refused."""
 LONGEST_NAME = 12
-"""Words of the longest title that is looked for in a query."""
+"""Maximum words of a title matched in a query."""
 LONGEST_QUERY = 512
-"""Distinct words of a query that are looked up."""
+"""Maximum distinct words of a query."""
 
 
 _TOKEN = re.compile(
-    # Scripts without spaces, and emoji, are taken a character at a time.
+    # In scripts without spaces, and for emoji, each character is a token.
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u2600-\u27bf\U0001f300-\U0001faff\U00020000-\U0003ffff]"
     r"|[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
@@ -45,13 +45,13 @@ _STOP_WORDS = frozenset(
     why will with you your
     """.split()  # noqa: SIM905
 )
-"""Words of English grammar and questions; `d ll m re s t ve` are what an apostrophe leaves."""
+"""Stop words: English function and question words, and the remains of contractions (`d ll m re s t ve`)."""
 
 
 def tokenize(text: str) -> list[str]:
-    """Words of a text as the index has them, in order: case, accents and endings removed, stop words dropped.
+    """Tokens of a text, in order: lower-cased, without accents, stemmed, without stop words.
 
-    Corpus and queries both go through here.
+    Used for both corpus and queries.
     """
     text = text.casefold()
     if not text.isascii():
@@ -74,23 +74,23 @@ def _stem(word: str) -> str:
 
 
 class Sparse:
-    """BM25 scores of a corpus, computed beforehand and read from memory-mapped files. Immutable, thread-safe.
+    """Precomputed BM25 scores of a corpus in memory-mapped files. Immutable, thread-safe.
 
-    Repeated words of a query count once. A title that stands in the query word for word, as the names of people, places
-    and works do, scores extra; an addition in parentheses, as in `Nevermind (album)`, may be missing.
+    Repeated words of a query count once. A title that occurs verbatim in the query, such as the name of a person, place
+    or work, gets a bonus; a disambiguation in parentheses, as in `Nevermind (album)`, is optional.
     """
 
     def __init__(self, folder: Path) -> None:
         import bm25s
 
-        # Without a single word in the corpus there is nothing to load.
+        # A corpus without any word has nothing to load.
         self._scorer = bm25s.BM25.load(folder, mmap=True) if (folder / "params.index.json").exists() else None
         self._names = np.load(folder / "names.npy")
         self._named_rows = np.load(folder / "named_rows.npy")
 
     @staticmethod
     def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]]) -> None:
-        """Write the half of an index; row i is the i-th pair."""
+        """Write the sparse half of an index; row i is the i-th pair."""
         import bm25s
 
         vocabulary: dict[str, int] = {}
@@ -111,7 +111,7 @@ class Sparse:
             scorer.save(folder, show_progress=False)
 
     def search(self, query: str, k: int) -> Ranking:
-        """The k best rows; fewer where fewer share a word with the query. Ties go to the lower row."""
+        """The top k rows among those that share a word with the query. Ties go to the lower row."""
         words = list(dict.fromkeys(tokenize(query)))[:LONGEST_QUERY]
         known = self._scorer.vocab_dict if self._scorer is not None else {}
         numbers = [known[word] for word in words if word in known]
@@ -122,7 +122,7 @@ class Sparse:
         return best(scores, k, np.flatnonzero(scores > 0))
 
     def _add_named(self, words: list[str], scores: NDArray[np.float32]) -> None:
-        """Raise the scores of titles that the query names; of overlapping names the first and longest counts."""
+        """Add the bonus of titles in the query; of overlapping titles the first and longest counts."""
         spans = [
             (start, end)
             for start in range(len(words))
@@ -139,7 +139,7 @@ class Sparse:
                 done = end
 
     def _rarity(self, word: str) -> float:
-        """Inverse document frequency of a word that the corpus has."""
+        """Inverse document frequency of a word of the corpus."""
         assert self._scorer is not None  # noqa: S101
         starts = self._scorer.scores["indptr"]
         number = self._scorer.vocab_dict[word]

@@ -1,4 +1,4 @@
-"""Rows of a SQLite table by many keys."""
+"""SQLite queries by many keys."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 __all__ = ["select_in"]
 
 _KEYS = 500
-"""Keys a statement; SQLite's own limit was 999 before version 3.32."""
+"""Keys per statement; SQLite's limit was 999 before version 3.32."""
 
 
 def select_in(
     run: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]], what: str, key: str, values: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
-    """Rows whose key is one of many values.
+    """Rows whose key is in `values`.
 
     Args:
-        run: Runs a statement with its values and gives all rows.
+        run: Runs a statement with its values and returns all rows.
         what: Columns and table: `id, title FROM passages`.
-        key: The column that is compared.
-        values: As many as you like.
+        key: Column to compare.
+        values: Any number of them.
     """
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(values), _KEYS):

@@ -1,6 +1,6 @@
-"""What keeps the vectors of an index and finds the nearest ones: the dense half of a search.
+"""Vector store protocols: the dense half of an index.
 
-Another store is one file, with classes like those of `stores.chroma`, and a line in `vector_store`.
+To add a store, write classes like those of `stores.chroma`, and add a line to `vector_store`.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ __all__ = ["OpenVectors", "VectorStore", "vector_store"]
 
 
 class OpenVectors(Protocol):
-    """The vectors of one version of an index, open for searching. Thread-safe; they never change."""
+    """The vectors of one version of an index, open for searching. Thread-safe, immutable."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of vectors."""
 
     def search(self, vector: NDArray[np.float32], k: int) -> Ranking:
         """The k nearest rows by inner product with a vector of shape (dimension,), best first, and the products."""
 
 
 class VectorStore(Protocol):
-    """Keeps the vectors of one version of an index, in a folder of its own or elsewhere.
+    """Stores the vectors of one version of an index, in its own folder or on a server.
 
-    All methods raise StoreError, or EndpointError where the store is a server.
+    All methods raise StoreError, or EndpointError if the store is a server.
     """
 
     name: str
     """For messages."""
 
     def build(self, batches: Iterable[Vectors]) -> None:
-        """Write the vectors; row i is the i-th one of all batches together."""
+        """Write the vectors; row i is the i-th vector across all batches."""
 
     def open(self) -> OpenVectors:
-        """What `build` has written."""
+        """Open the vectors that `build` wrote."""
 
     def drop(self) -> None:
-        """Delete what lies outside the folder; what is not there is no error."""
+        """Delete data outside the folder; idempotent."""
 
 
 def vector_store(manifest: Manifest, version: Path) -> VectorStore:
-    """The store that a version's manifest names.
+    """The store of a version, by its manifest.
 
     Args:
-        manifest: Of the version; it need not be written yet.
+        manifest: Manifest of the version; it need not be written yet.
         version: Its folder.
     """
     return Chroma(version / "dense", manifest.chroma_url, manifest.collection)

@@ -1,4 +1,4 @@
-"""Vectors kept by what was encoded: a killed build goes on where it was, and a later one encodes only what is new."""
+"""Vector cache by content: interrupted builds resume, and later ones encode only new texts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["KeptVectors", "vector_key"]
 
 
 def vector_key(encoder: str, text: str) -> bytes:
-    """Key of a text's vector under an encoder, 16 bytes."""
+    """Cache key of a text's vector under an encoder, 16 bytes."""
     return hashlib.blake2b(f"{encoder}\x00{text}".encode(), digest_size=16).digest()
 
 
 class KeptVectors:
-    """A SQLite file of vectors. One process uses it at a time: the one that holds the index's lock."""
+    """A SQLite file of vectors, used only by the process that holds the index's lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             self._connect()
         except sqlite3.DatabaseError:
-            # It only saves time: what can't be read is encoded again.
+            # Only a cache: unreadable vectors are computed again.
             path.unlink()
             self._connect()
 
@@ -41,7 +41,7 @@ class KeptVectors:
         self._db.commit()
 
     def missing(self, keys: Sequence[bytes]) -> list[int]:
-        """Positions of the keys that have no vector yet, the first one of equal keys only."""
+        """Positions of the keys without a vector, only the first of duplicate keys."""
         known = {key for (key,) in self._select("key", keys)}
         positions: dict[bytes, int] = {}
         for position, key in enumerate(keys):
@@ -50,18 +50,18 @@ class KeptVectors:
         return list(positions.values())
 
     def put(self, keys: Sequence[bytes], vectors: Vectors) -> None:
-        """Keep vectors; when this returns, a kill does not lose them."""
+        """Store vectors; durable against a kill when it returns."""
         rows = [(key, vector.tobytes()) for key, vector in zip(keys, vectors.astype("<f4"), strict=True)]
         with self._db:
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
 
     def get(self, keys: Sequence[bytes]) -> Vectors:
-        """Vectors of keys that are all known, shape (keys, dimension)."""
+        """Vectors of the keys, all of which must exist; shape (keys, dimension)."""
         found = dict(self._select("key, vector", keys))
         return np.stack([np.frombuffer(found[key], "<f4") for key in keys])
 
     def keep_only(self, keys: Iterable[bytes]) -> None:
-        """Forget all vectors but those of the keys."""
+        """Delete all vectors except those of the keys."""
         with self._db:
             self._db.execute("CREATE TEMP TABLE wanted (key BLOB PRIMARY KEY) WITHOUT ROWID")
             self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((key,) for key in keys))

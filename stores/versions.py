@@ -1,4 +1,4 @@
-"""Versions of an index on disk: who may write one, and which are removed."""
+"""Versions of an index on disk: exclusive writing, and pruning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["building", "prune"]
 
 @contextlib.contextmanager
 def building(folder: Path, name: str) -> Iterator[None]:
-    """Be the only process that builds this index. Wrong input leaves nothing: the same command can't go on with it."""
+    """Lock an index for building. After invalid input, the partial build is deleted: it can't be resumed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("a+", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def _claim(file: IO[str], name: str) -> None:
 
 
 def prune(folder: Path, keep: Path | None) -> None:
-    """Remove versions that are neither served nor being read, and what killed builds have left."""
+    """Remove versions that are neither served nor in use, and remains of killed builds."""
     for version in sorted((folder / "versions").glob("*")):
         if version == keep:
             continue

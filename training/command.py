@@ -1,4 +1,4 @@
-"""The command line that all trainers share: where the data are, what to write, and errors without a traceback."""
+"""Command line shared by all trainers: data folder, output, and errors without a traceback."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def parser(module: str, description: str) -> argparse.ArgumentParser:
 
 
 def trainer(module: str, description: str, weights: str) -> tuple[argparse.ArgumentParser, Any]:
-    """A parser with the options that every trainer has, and the group of those that say what to do instead of training.
+    """A parser with the common options, and its group of options that replace training.
 
     Args:
         module: In this folder.
         description: For `--help`.
-        weights: File of shipped weights, which training replaces unless told otherwise.
+        weights: File of shipped weights, the default output.
     """
     result = parser(module, description)
     result.add_argument("--data", type=Path, required=True, help="folder with train/ and the data sets")
@@ -48,13 +48,13 @@ def trainer(module: str, description: str, weights: str) -> tuple[argparse.Argum
 def trained(
     options: argparse.Namespace, rows: str, train: Callable[[Schedule], Mapping[str, Array]], schedule: Schedule
 ) -> str:
-    """Train, write the weights, and give the lines to print.
+    """Train and write the weights; returns the lines to print.
 
     Args:
-        options: Of a `trainer`.
-        rows: What is trained on, in words.
-        train: Gives the weights.
-        schedule: The usual one; the options may change its epochs.
+        options: Options of a `trainer`.
+        rows: Description of the training data.
+        train: Returns the weights.
+        schedule: The default schedule; the options may change its epochs.
     """
     start = time.perf_counter()
     save_weights(options.to, train(replace(schedule, epochs=options.epochs or schedule.epochs)))
@@ -63,11 +63,11 @@ def trained(
 
 
 def guarded(work: Callable[[], str], missing: str = "training needs torch: pip install -e '.[train]'") -> int:
-    """Print what some work reports, or what went wrong; gives the exit code.
+    """Print the result of `work`, or its error; returns the exit code.
 
     Args:
-        work: Gives the text to print.
-        missing: What to say when a package is not installed.
+        work: Returns the text to print.
+        missing: Message if a package is not installed.
     """
     try:
         text = work()

@@ -20,14 +20,14 @@ __all__ = ["Schedule", "fit"]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long and how fast to train."""
+    """Training schedule."""
 
     epochs: float = 3.0
     batch: int = 32
     rate: float = 2e-4
-    """Highest learning rate of the encoder layers; it rises for 6% of the steps and then falls to 0 linearly."""
+    """Peak learning rate of the encoder layers; linear warm-up over 6% of the steps, then linear decay to 0."""
     head_rate: float = 1e-3
-    """The same for everything else."""
+    """The same for all other parameters."""
     weight_decay: float = 0.01
     seed: int = 0
 
@@ -42,11 +42,11 @@ def fit(
     """Train a module in place, with a progress bar on stderr.
 
     Args:
-        module: Its `UpperLayers`, if it has any, learn at `rate`, the rest at `head_rate`.
-        loss: Gives the mean loss of the examples with these numbers.
-        lengths: Pieces of each example: examples of similar length are trained on together.
-        schedule: How long and how fast.
-        title: What the progress bar says.
+        module: Its `UpperLayers`, if any, are trained at `rate`, the rest at `head_rate`.
+        loss: Returns the mean loss of the examples with these indices.
+        lengths: Word pieces of each example, for batches of similar length.
+        schedule: The training schedule.
+        title: Title of the progress bar.
     """
     upper = {id(p) for part in module.modules() if isinstance(part, UpperLayers) for p in part.parameters()}
     groups = [
@@ -83,7 +83,7 @@ def fit(
 
 
 def _batches(lengths: NDArray[np.int64], schedule: Schedule) -> Iterator[NDArray[np.int64]]:
-    """Endless: every epoch all examples once, in batches of similar length and random order."""
+    """Infinite: every epoch all examples once, in batches of similar length and random order."""
     random = np.random.default_rng(schedule.seed)
     while True:
         shuffled = random.permutation(len(lengths))

@@ -1,6 +1,6 @@
-"""Questions with their hop counts: what the hop predictor is trained on, and what it is measured on.
+"""Questions with their hop counts: training and evaluation data of the hop predictor.
 
-The two never share a question: `held_out` lists what may not be trained on, as `normalised` writes it.
+They never share a question: `held_out` has the normalised questions excluded from training.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Labelled:
 
 
 def training_rows(data: Path) -> tuple[list[Labelled], Counter[str]]:
-    """Rows to train on, each question once, and how many rows of each file were left out as held out or repeated.
+    """Training rows, without duplicates, and the number of held-out or duplicate rows excluded from each file.
 
     - `hop_count.train`: as it is.
     - `extractor.train`: CompactRAG's resolved sub-questions, written by a model for training questions of MuSiQue,
@@ -74,13 +74,13 @@ def evaluation_sets(data: Path) -> dict[str, list[Labelled]]:
 
 
 def held_out(data: Path) -> set[str]:
-    """Normalised questions that may not be trained on: validation file, all dev questions, all dev sub-questions."""
+    """Normalised questions excluded from training: validation file, all dev questions, all dev sub-questions."""
     valid = _hop_counts(data / "train" / "hop_count.valid.jsonl.gz")
     return {normalised(row.question) for row in valid} | dev_questions(data)
 
 
 def _natural_sub_questions(path: Path) -> list[str]:
-    """Sub-questions that can stand alone: no `#1`, no `subject >> relation`. Each once, in order of appearance."""
+    """Self-contained sub-questions (no `#1`, no `subject >> relation`), without duplicates, in order."""
     asked = (part["question"] for _, row in rows_of(path) for part in row.get("decomposition", ()))
     return list(dict.fromkeys(question for question in asked if "#" not in question and ">>" not in question))
 

@@ -1,4 +1,4 @@
-"""The hop predictor in torch: how it is trained, and what each of its features is worth."""
+"""The hop predictor in torch: training, and ablation of its features."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["SCHEDULE", "HopModel", "feature_worth", "train"]
 
 SCHEDULE = Schedule(epochs=2)
 PIECES_HIDDEN = 0.1
-"""Share of word pieces hidden from the upper layers while training: names and phrases that come back in many of
-MuSiQue's training questions are else learnt by heart."""
+"""Share of word pieces masked from the upper layers in training, against memorising names and phrases that recur in
+MuSiQue's training questions."""
 
 Numbers = NDArray[np.int64]
 
@@ -30,8 +30,8 @@ class HopModel(nn.Module):
     """Upper encoder layers, mean pooling, and a head of one hidden layer over encoding and surface features.
 
     Args:
-        upper: Weights to start from; None for a head without layers of its own, which is fed pooled encodings.
-        inputs: Numbers that the head is given: 384 of the encoding and those of the surface features.
+        upper: Initial weights; None for a head without layers, which takes pooled encodings.
+        inputs: Input dimensions of the head: 384 of the encoding, and the surface features.
     """
 
     def __init__(self, upper: dict[str, Array] | None, inputs: int) -> None:
@@ -54,16 +54,16 @@ def train(rows: Sequence[Labelled], schedule: Schedule = SCHEDULE, without: Sequ
 
     Args:
         rows: Questions with their hop counts.
-        schedule: How long and how fast.
-        without: Surface features that are blanked, here and in the weights.
+        schedule: The training schedule.
+        without: Surface features to blank, here and in the weights.
 
     Returns:
-        What `inference/heads/hops.py` reads.
+        Weights for `inference/heads/hops.py`.
     """
     torch.manual_seed(schedule.seed)
     raw = _surface(rows)
     mean, deviation = raw.mean(axis=0), np.maximum(raw.std(axis=0), 1e-3)
-    # A blanked feature has an endless deviation: whatever its value, the head gets 0.
+    # A blanked feature has an infinite deviation: the head always gets 0.
     deviation[[SurfaceFeatures._fields.index(name) for name in without]] = np.inf
     features = torch.from_numpy((raw - mean) / deviation)
     states = States([prepared(row.question) for row in rows], Trunk(threads=torch.get_num_threads()))
@@ -74,7 +74,7 @@ def train(rows: Sequence[Labelled], schedule: Schedule = SCHEDULE, without: Sequ
     def loss(batch: Numbers) -> Tensor:
         shown, real = states.batch(batch)
         real = real & (torch.rand(real.shape) >= PIECES_HIDDEN)
-        real[:, 0] = True  # a text is never hidden whole
+        real[:, 0] = True  # at least one piece stays visible
         inputs = torch.cat([model.pooled(shown, real), features[batch]], dim=1)
         return _loss(model.scores(inputs), targets[batch], weights)
 
@@ -85,7 +85,7 @@ def train(rows: Sequence[Labelled], schedule: Schedule = SCHEDULE, without: Sequ
 def feature_worth(
     weights: dict[str, Array], rows: Sequence[Labelled], tested: Sequence[Labelled]
 ) -> dict[tuple[str, str], Array]:
-    """Heads trained anew on some of the features, the encoding being that of given upper layers or none.
+    """Train heads on subsets of the features, with the encoding of given upper layers or without.
 
     Args:
         weights: Trained upper layers.
@@ -119,7 +119,7 @@ def feature_worth(
 
 
 def _head_alone(inputs: Tensor, targets: Tensor, title: str) -> Array:
-    """Train a head on the first inputs, those that have targets, and give its probabilities of the others."""
+    """Train a head on the first inputs, which have targets; returns the probabilities of the others."""
     torch.manual_seed(0)
     model = HopModel(None, inputs.shape[1])
     schedule = Schedule(epochs=6, batch=128, head_rate=2e-3)
@@ -145,7 +145,7 @@ def _surface(rows: Sequence[Labelled]) -> Array:
 
 
 def _class_weights(targets: Tensor) -> Tensor:
-    """Between counting rows and counting classes: each class weighs as the root of its size."""
+    """Class weights that give each class a total weight of the root of its size."""
     counts = torch.bincount(targets, minlength=4).clamp(min=1).float()
     weights = counts.rsqrt()
     return weights / (weights * counts).sum() * counts.sum()

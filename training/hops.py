@@ -1,8 +1,8 @@
 """Trains PAR-RAG's hop predictor (Sec. 3.3, 4.4) and prints the tables of `training/README.md`.
 
 python -m training.hops --data ../shared/data               train, and write inference/heads/hops.npz
-python -m training.hops --data ../shared/data --evaluate    what the shipped predictor does (no torch)
-python -m training.hops --data ../shared/data --ablate      what each feature is worth
+python -m training.hops --data ../shared/data --evaluate    measure the shipped predictor (no torch)
+python -m training.hops --data ../shared/data --ablate      ablation of the features
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _table(matrix: Matrix) -> str:
 
 
 def _ablation_report(data: Path) -> str:
-    """Markdown: heads trained anew on some of the features."""
+    """Markdown: heads trained on subsets of the features."""
     from training.hop_model import feature_worth
 
     sets = evaluation_sets(data)
@@ -87,10 +87,10 @@ def _train(options: Namespace) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit code."""
+    """Command line; returns the exit code."""
     parser, instead = trainer("hops", "Train the hop predictor.", "hops.npz")
     parser.add_argument("--without", nargs="+", default=[], choices=SurfaceFeatures._fields, help="features to blank")
-    instead.add_argument("--ablate", action="store_true", help="print what each feature is worth; writes nothing")
+    instead.add_argument("--ablate", action="store_true", help="print ablation of the features; writes nothing")
     options = parser.parse_args(arguments)
 
     def work() -> str:

@@ -34,10 +34,10 @@ _console = Console(stderr=True)
 
 
 class States:
-    """What the trunk gives for many texts, kept in memory as half floats: the trunk never changes, so it runs once.
+    """The frozen trunk's states of many texts, computed once and stored as float16.
 
     Args:
-        texts: What to read: texts, or pairs of texts that are read together.
+        texts: Texts, or pairs of texts.
         trunk: The shared layers.
     """
 
@@ -46,7 +46,7 @@ class States:
         self.lengths: NDArray[np.int64] = np.array([len(ids) for ids in pieces], np.int64)
         self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self._values = np.empty((int(self._starts[-1]), _WIDTH), np.float16)
-        # Texts of one length need no padding, so that each gets the states it would get alone.
+        # Batches of equal length need no padding, so that states do not depend on the batch.
         order = np.argsort(self.lengths, kind="stable")
         groups = [
             group[start : start + 32]
@@ -58,7 +58,7 @@ class States:
                 self._values[self._starts[text] : self._starts[text + 1]] = states
 
     def batch(self, texts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """States of the texts with these numbers, padded, shape (texts, pieces, 384); and which of them are real."""
+        """Padded states of the texts with these indices, shape (texts, pieces, 384), and their mask."""
         longest = int(self.lengths[texts].max())
         states = np.zeros((len(texts), longest, _WIDTH), np.float32)
         real = np.zeros((len(texts), longest), bool)
@@ -96,8 +96,8 @@ class UpperLayers(nn.Module):
     """A head's own copy of the encoder's upper layers.
 
     Args:
-        weights: What to start from, as `inference.heads.trunk.untrained_layers` gives it.
-        dropout: Share of values dropped while training.
+        weights: Initial weights, as from `inference.heads.trunk.untrained_layers`.
+        dropout: Dropout rate in training.
     """
 
     def __init__(self, weights: dict[str, Array], dropout: float = 0.1) -> None:
@@ -111,22 +111,22 @@ class UpperLayers(nn.Module):
         )
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
-        """States after these layers; shapes as `States.batch` gives them."""
+        """States after these layers; shapes as from `States.batch`."""
         for layer in self.layers:
             states = layer(states, real)
         return states
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference.heads` takes them."""
+        """The weights for `inference.heads`."""
         return {name.replace("layers.", "").replace("parts.", ""): array(p) for name, p in self.named_parameters()}
 
 
 class ClassHead(nn.Module):
-    """Scores of classes, by one hidden layer over what is known of a text.
+    """Class scores, with one hidden layer.
 
     Args:
-        inputs: Numbers that it is given of each text.
-        classes: Scores that it gives.
+        inputs: Input dimensions.
+        classes: Number of classes.
     """
 
     def __init__(self, inputs: int, classes: int) -> None:
@@ -164,7 +164,7 @@ def mean_state(states: Tensor, real: Tensor) -> Tensor:
 
 
 def pooled_texts(states: States, pool: Callable[[Tensor, Tensor], Tensor], width: int) -> Tensor:
-    """What `pool` makes of all texts, in their order, shape (texts, width), without gradients."""
+    """Apply `pool` to all texts, in order, without gradients; shape (texts, width)."""
     result = torch.zeros(len(states.lengths), width)
     order = np.argsort(states.lengths, kind="stable")
     with torch.no_grad():
@@ -175,7 +175,7 @@ def pooled_texts(states: States, pool: Callable[[Tensor, Tensor], Tensor], width
 
 
 class SpanHead(nn.Module):
-    """Scores of the stretches of a text, as `inference.heads.scores.span_scores` gives them."""
+    """Span scores, as in `inference.heads.scores.span_scores`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class SpanHead(nn.Module):
         self.start = nn.Linear(_WIDTH, 64, bias=False)
         self.end = nn.Linear(_WIDTH, 64, bias=False)
         for part in (self.start, self.end):
-            nn.init.normal_(part.weight, std=0.01)  # at first the edges decide
+            nn.init.normal_(part.weight, std=0.01)  # start and end scores dominate initially
 
     def forward(self, states: Tensor) -> Tensor:
         """Scores, shape (texts, pieces, pieces): first piece, last piece."""
@@ -192,7 +192,7 @@ class SpanHead(nn.Module):
         return together + starts[:, :, None] + ends[:, None, :]
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference.heads.scores.SPAN` names them."""
+        """The weights named in `inference.heads.scores.SPAN`."""
         return {
             "span": array(self.edges.weight.T),
             "span_bias": array(self.edges.bias),
@@ -202,13 +202,13 @@ class SpanHead(nn.Module):
 
 
 def span_loss(scores: Tensor, allowed: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-    """Mean cross-entropy over all allowed stretches; scores and allowed of shape (texts, pieces, pieces)."""
+    """Mean cross-entropy over all allowed spans; scores and allowed have shape (texts, pieces, pieces)."""
     flat = scores.masked_fill(~allowed, -1e4).flatten(1)
     return functional.cross_entropy(flat, starts * scores.shape[2] + ends)
 
 
 def padded(tables: Sequence[NDArray[np.bool_]], pieces: int) -> Tensor:
-    """Square tables of several texts as one tensor, shape (texts, pieces, pieces)."""
+    """Pad square masks into one tensor, shape (texts, pieces, pieces)."""
     result = torch.zeros(len(tables), pieces, pieces, dtype=torch.bool)
     for row, table in enumerate(tables):
         result[row, : len(table), : len(table)] = torch.from_numpy(table)

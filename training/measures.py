@@ -1,4 +1,4 @@
-"""How trained parts are measured: agreement of answers, quality of probabilities, and tables."""
+"""Metrics of trained heads: agreement of answers, calibration and ranking of probabilities, and tables."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Matrix = NDArray[np.int64]
 
 
 def confusion(true: Sequence[int], predicted: Sequence[int], classes: int) -> Matrix:
-    """Confusion matrix of classes that are counted from 0."""
+    """Confusion matrix of classes numbered from 0."""
     matrix = np.zeros((classes, classes), np.int64)
     np.add.at(matrix, (np.asarray(true, int), np.asarray(predicted, int)), 1)
     return matrix
 
 
 def class_f1(matrix: Matrix) -> list[float | None]:
-    """F1 of each class, None for one that nothing is of."""
+    """F1 of each class, None for one without rows."""
     hits, both = matrix.diagonal(), matrix.sum(axis=0) + matrix.sum(axis=1)
     return [2 * float(hits[i]) / float(both[i]) if matrix[i].sum() else None for i in range(len(matrix))]
 
@@ -47,20 +47,20 @@ def macro_f1(matrix: Matrix) -> float:
 
 
 def shares_right(groups: Sequence[tuple[object, ...]], right: Sequence[bool]) -> list[list[object]]:
-    """For each group in order: what it is called, its rows, and the share of them that is right."""
+    """Accuracy per group, in order: name, rows, share correct."""
     total, hits = Counter(groups), Counter(group for group, good in zip(groups, right, strict=True) if good)
     return [[*group, total[group], hits[group] / total[group]] for group in sorted(total)]
 
 
 def calibration_error(probabilities: Scores, right: NDArray[np.bool_]) -> float:
-    """How far, over ten ranges of probability, the mean probability is from the share that is right; mean over rows."""
+    """Expected calibration error with ten bins of equal width."""
     ranges = np.minimum((probabilities * 10).astype(int), 9)
     gaps = [abs(float((probabilities[ranges == i] - right[ranges == i]).sum())) for i in range(10)]
     return sum(gaps) / max(len(probabilities), 1)
 
 
 def ranked_right(scores: Scores, right: NDArray[np.bool_]) -> float:
-    """Share of pairs of a right and a wrong one in which the right one scores higher (AUC); ties count half."""
+    """Area under the ROC curve; ties count half."""
     better = scores[right][:, None] - scores[~right]
     return float(((better > 0).mean() + (better >= 0).mean()) / 2) if better.size else float("nan")
 

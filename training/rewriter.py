@@ -1,7 +1,7 @@
 """Trains CompactRAG's sub-question rewriter (Sec. 3.2.3) and prints the tables of `training/README.md`.
 
 python -m training.rewriter --data ../shared/data               train, and write inference/heads/rewriter.npz
-python -m training.rewriter --data ../shared/data --evaluate    what the shipped rewriter does (no torch)
+python -m training.rewriter --data ../shared/data --evaluate    measure the shipped rewriter (no torch)
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _train(options: Namespace) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit code."""
+    """Command line; returns the exit code."""
     parser, _ = trainer("rewriter", "Train the sub-question rewriter.", "rewriter.npz")
     options = parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""CompactRAG's training data for the sub-question rewriter: questions before and after, and the edit between them."""
+"""CompactRAG's training data for the sub-question rewriter, with the edit from input to output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Example", "examples", "gold_edit", "training_examples"]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sub-question, the answer it builds on, and how it reads with it."""
+    """A sub-question, the answer it depends on, and the rewritten sub-question."""
 
     question: str
     answer: str
@@ -42,7 +42,7 @@ def examples(path: Path) -> list[Example]:
 
 
 def gold_edit(example: Example) -> Edit | None:
-    """The edit that makes the sub-question what it is rewritten to; None where no single edit does."""
+    """The single edit from the sub-question to its rewriting; None if there is none."""
     question, answer, rewritten = example.question, example.answer, example.rewritten
     edits = []
     for found in re.finditer(re.escape(answer), rewritten, re.IGNORECASE):
@@ -70,7 +70,7 @@ def _whole_words(question: str, start: int, end: int) -> bool:
 
 
 def training_examples(data: Path) -> tuple[list[Example], Counter[str]]:
-    """Examples to train on: those that a single edit makes; and how many of the file were left out, and why.
+    """Training examples that a single edit explains, and the numbers of excluded rows by cause.
 
     Raises:
         InputError: The file is missing or malformed.

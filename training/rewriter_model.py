@@ -1,4 +1,4 @@
-"""The sub-question rewriter in torch: how it is trained."""
+"""Training of the sub-question rewriter in torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEDULE = Schedule(epochs=3)
 
 
 class EditModel(nn.Module):
-    """Upper encoder layers, a score of each stretch, and one of each form of its replacement."""
+    """Upper encoder layers, span scores, and scores of the replacement's forms."""
 
     def __init__(self, upper: dict[str, Array]) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class EditModel(nn.Module):
         self.form = nn.Linear(3 * 384, len(FORMS))
 
     def arrays(self) -> dict[str, Array]:
-        """The weights as `inference/heads/rewriter.py` reads them."""
+        """The weights for `inference/heads/rewriter.py`."""
         form = {"form": array(self.form.weight.T), "form_bias": array(self.form.bias)}
         return self.span.arrays() | form | self.upper.arrays()
 
@@ -40,11 +40,11 @@ def train(rows: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, A
     """Train the rewriter.
 
     Args:
-        rows: Examples that a single edit makes.
-        schedule: How long and how fast.
+        rows: Examples that a single edit explains.
+        schedule: The training schedule.
 
     Returns:
-        What `inference/heads/rewriter.py` reads.
+        Weights for `inference/heads/rewriter.py`.
     """
     torch.manual_seed(schedule.seed)
     trunk = Trunk(threads=torch.get_num_threads())
@@ -71,7 +71,7 @@ def train(rows: Sequence[Example], schedule: Schedule = SCHEDULE) -> dict[str, A
 
 
 def _target(row: Example, trunk: Trunk) -> tuple[int, int, int, NDArray[np.bool_]] | None:
-    """First and last word piece of what is replaced, the form, and which stretches could be (`allowed_spans`)."""
+    """First and last word piece of the replaced span, the form, and the mask of `allowed_spans`."""
     edit, encoding = gold_edit(row), trunk.pieces(row.question, row.answer)
     if edit is None:
         return None

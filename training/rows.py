@@ -1,4 +1,4 @@
-"""JSON Lines files: reading the training data, with errors that name the place, and writing what is built from it."""
+"""JSON Lines files: validated reading, with errors that name file, line and field, and atomic writing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["dev_questions", "malformed", "objects_of", "rows_of", "text_of", "wr
 
 
 def malformed(where: str, complaint: str) -> InputError:
-    """The error for a row that is not as the data's description says."""
+    """The error for a malformed row."""
     return InputError(f"{where}: {complaint}", hint="see data/SOURCES.md")
 
 
 def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects of a JSON Lines file, gzipped or plain, each with its place for error messages.
+    """Objects of a JSON Lines file, gzipped or plain, each with its location for error messages.
 
     Raises:
         InputError: It is missing or malformed.
@@ -44,7 +44,7 @@ def text_of(row: Mapping[str, Any], field: str, where: str) -> str:
     """The text of a field.
 
     Raises:
-        InputError: It is missing, blank or no text.
+        InputError: It is missing, blank or not a string.
     """
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
@@ -56,7 +56,7 @@ def objects_of(row: Mapping[str, Any], field: str, where: str) -> list[dict[str,
     """The objects of a field.
 
     Raises:
-        InputError: It is missing or no list of objects.
+        InputError: It is missing or not a list of objects.
     """
     value = row.get(field)
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
@@ -65,7 +65,7 @@ def objects_of(row: Mapping[str, Any], field: str, where: str) -> list[dict[str,
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write objects as JSON Lines; a file that was there stays whole until the new one is."""
+    """Write objects as JSON Lines, atomically."""
     fresh = path.with_suffix(".new")
     with fresh.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

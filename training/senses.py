@@ -3,7 +3,7 @@
     apt-get install wordnet-base
     python -m training.senses /usr/share/wordnet
 
-WordNet's licence goes with the table: `inference/heads/wordnet/LICENSE.txt`.
+WordNet's licence is beside the table: `inference/heads/wordnet/LICENSE.txt`.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def count_senses(folder: Path) -> Counter[str]:
 
 
 def write_table(senses: Counter[str], path: Path) -> int:
-    """Write the words that have more than one sense, in alphabetical order, and say how many they are."""
+    """Write the words with more than one sense, in alphabetical order; returns their number."""
     rows = sorted((word, count) for word, count in senses.items() if count > 1)
     path.write_text(HEADER + "".join(f"{word}\t{count}\n" for word, count in rows), "utf-8")
     return len(rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit code."""
+    """Command line; returns the exit code."""
     flags = parser("senses", "Build the word-sense table from WordNet's index files.")
     flags.add_argument("folder", type=Path, help="WordNet's dictionary folder, such as /usr/share/wordnet")
     flags.add_argument("--to", type=Path, default=TABLE, help="file to write")

@@ -1,4 +1,4 @@
-"""Texts compared by their words, without case and punctuation."""
+"""Comparison of texts by words, ignoring case and punctuation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["content_words", "normalised", "within"]
 
 
 def normalised(text: str) -> str:
-    """A text without case, punctuation and repeated white space: two questions that agree in this count as the same."""
+    """A text without case, punctuation and repeated white space, the key for duplicate questions."""
     return " ".join(re.sub(r"[^\w\s]", " ", text.lower()).split())
 
 
 def within(words: str, text: str) -> bool:
-    """Whether a text has some words, whole and in this order; both are normalised first."""
+    """Whether a text contains a sequence of whole words; both are normalised first."""
     return f" {normalised(words)} " in f" {normalised(text)} "
 
 
@@ -26,5 +26,5 @@ _COMMON = frozenset(
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The words of a text that say what it is about."""
+    """The words of a text without stop words."""
     return frozenset(normalised(text).split()) - _COMMON

@@ -11,7 +11,8 @@ from hopgraph.evaluation.suites import SUITES
 from hopgraph.methods import context_class, make_context
 from inference.errors import InputError
 from nodes.kit.context import Context
-from prompts.loader import MAX_BYTES, check_names, load_prompt
+from prompts.loader import check_names, load_prompt
+from prompts.parsing import MAX_BYTES
 
 __all__ = [
     "ORACLE",

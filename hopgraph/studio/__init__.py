@@ -1,1 +1,1 @@
-"""LangGraph's local server with all graphs in it, for Studio and for programs: `hopgraph studio`."""
+"""`hopgraph studio`: LangGraph's local server with all graphs, for Studio and for API clients."""

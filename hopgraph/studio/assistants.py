@@ -1,4 +1,4 @@
-"""Named settings of every method for Studio to choose from: the paper's, and one for each ablation."""
+"""Assistants (named settings) of every method for Studio: the paper's, and one per ablation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Assistant", "assistants", "create_assistants"]
 
 @dataclass(frozen=True)
 class Assistant:
-    """Settings of a method under a name."""
+    """Named settings of a method."""
 
     method: str
     name: str
@@ -26,15 +26,15 @@ class Assistant:
 
     @property
     def id(self) -> str:
-        """The same for the same method and name, so that none is made twice."""
+        """Derived from method and name, so that creation is idempotent."""
         return str(uuid.uuid5(NAMESPACE, f"assistant\0{self.method}\0{self.name}"))
 
 
 def assistants(index: str | None = None) -> list[Assistant]:
-    """All of them.
+    """All assistants.
 
     Args:
-        index: The index that they search.
+        index: The index to search.
     """
     searched = {"index": index} if index else {}
     made = []
@@ -56,14 +56,14 @@ def assistants(index: str | None = None) -> list[Assistant]:
 
 
 def _ablations(method: str) -> list[str]:
-    """What the method's `ablate` can name."""
+    """Values of the method's `ablate`."""
     ablate = context_class(method).model_fields.get("ablate")
     (literal,) = get_args(ablate.annotation) if ablate is not None else (None,)
     return [str(part) for part in get_args(literal)]
 
 
 def create_assistants(client: SyncLangGraphClient, index: str | None) -> int:
-    """Make those that a server does not have; of those it has only the index is changed. Returns how many it has."""
+    """Create missing assistants on a server, and update the index of existing ones. Returns their number."""
     wanted = assistants(index)
     for assistant in wanted:
         kept = client.assistants.create(

@@ -1,4 +1,4 @@
-"""The graphs as `hopgraph studio` serves them: a run holds its thread, and a setting that is not one is refused."""
+"""Graphs for `hopgraph studio`, with thread locking and validation of settings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stores.checkpoints import checkpoint_place, only_here
 __all__ = [*METHODS, *READERS]
 
 _SERVERS_OWN = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "cron_id"})
-"""What may be among the settings of one who gives them as LangGraph's `configurable`."""
+"""Keys of LangGraph's `configurable` that are not settings."""
 Graph = Callable[[RunnableConfig, ServerRuntime[Any]], AbstractAsyncContextManager[CompiledStateGraph[Any, Any, Any]]]
 
 
 def _served(name: str) -> Graph:
-    """What the server calls for each use of a graph; for a run, it leaves the context when that ends."""
+    """The factory that the server calls for each use of a graph; for a run, its context lasts until the run ends."""
     context_class(name)  # imports it before the server's loop runs
 
     @asynccontextmanager
@@ -47,7 +47,7 @@ def _served(name: str) -> Graph:
 
 
 def _traced(name: str) -> CompiledStateGraph[Any, Any, Any]:
-    """A graph whose run goes out as a span, where that is asked for."""
+    """A graph that exports its runs as spans, if enabled."""
     if get_settings().otel == "off":
         return load(name)
     from hopgraph.telemetry import Spans
@@ -56,10 +56,10 @@ def _traced(name: str) -> CompiledStateGraph[Any, Any, Any]:
 
 
 def _check(name: str, context: object) -> None:
-    """See that settings are right before anything is run: the server drops those that it does not know.
+    """Validate settings before a run: the server silently drops unknown ones.
 
     Raises:
-        InputError: One is not; the message names it.
+        InputError: A setting is invalid; the message names it.
     """
     if isinstance(context, Mapping):
         own = {

@@ -1,7 +1,6 @@
-"""The local server's packages, in a folder of their own: they want another protobuf than Chroma's newest.
+"""The local server's packages, in a separate folder, because they require an older protobuf than Chroma.
 
-They are few. Everything else (LangGraph itself, and Hopgraph) is what the environment has, and so is never a second
-version of it.
+All other packages, including LangGraph and Hopgraph, come from the environment, so that none is duplicated.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from inference.locks import exclusive
 __all__ = ["SERVER", "packages_folder", "pinned_count", "server_packages", "unmet"]
 
 SERVER = ("langgraph-api", "langgraph-runtime-inmem")
-"""The server itself; everything that these require has to be installed."""
+"""The server; all requirements of these packages must be installed."""
 
 
 def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
-    """The folder with the server's packages, made if it is missing; None where the environment has the server.
+    """The folder with the server's packages, installed if missing; None if the environment has the server.
 
     Args:
         home: HOPGRAPH_HOME.
         say: Called with a message before a download.
 
     Raises:
-        InputError: There is no pip, or the folder can't be written.
+        InputError: pip is missing, or the folder can't be written.
         EndpointError: The packages can't be fetched.
     """
     if find_spec("langgraph_api") is not None:
@@ -62,7 +61,7 @@ def server_packages(home: Path, say: Callable[[str], None]) -> Path | None:
 
 
 def packages_folder(home: Path) -> Path:
-    """Where `server_packages` keeps them: a folder for each list of versions, Python and platform.
+    """Folder of `server_packages`, one per list of versions, Python and platform.
 
     Args:
         home: HOPGRAPH_HOME.
@@ -72,7 +71,7 @@ def packages_folder(home: Path) -> Path:
 
 
 def pinned_count() -> int:
-    """Number of packages that are fetched."""
+    """Number of packages to fetch."""
     return sum(line[:1].isalpha() for line in _pinned().splitlines())
 
 
@@ -81,7 +80,7 @@ def _pinned() -> bytes:
 
 
 def _install(pinned: bytes, folder: Path) -> None:
-    """Have pip put the packages into the folder, which appears when it is complete."""
+    """Install the packages with pip; the folder is created atomically."""
     scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
@@ -110,10 +109,10 @@ def _install(pinned: bytes, folder: Path) -> None:
 
 
 def unmet(path: Sequence[str] | None = None) -> list[str]:
-    """Requirements of the server that are not installed, its packages' own requirements included; [] if none.
+    """Missing requirements of the server, including transitive ones.
 
     Args:
-        path: Folders to look in, the first one before the others. Default: this process's search path.
+        path: Search path. Default: this process's.
     """
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name

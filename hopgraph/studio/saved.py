@@ -1,4 +1,4 @@
-"""The local server's list of runs on disk as soon as one begins: the server itself writes it every ten seconds."""
+"""Saves the local server's list of runs as soon as one begins; the server itself does so every ten seconds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 __all__ = ["save_runs"]
 
 _writing = asyncio.Lock()
-"""Later lists are written later."""
+"""Keeps writes in order."""
 
 
 async def save_runs() -> None:
-    """Write the list of runs, so that a server that is started after a kill takes up those under way."""
+    """Write the list of runs, so that a server started after a kill resumes unfinished ones."""
     from langgraph_runtime_inmem.database import GLOBAL_STORE, OPS_FILENAME
 
     async with _writing:
         packed = io.BytesIO()
-        GLOBAL_STORE.dump(packed)  # in the event loop: nothing changes the list meanwhile
+        GLOBAL_STORE.dump(packed)  # in the event loop, so that nothing changes the list meanwhile
         await asyncio.to_thread(_replace, Path(OPS_FILENAME), packed.getvalue())
 
 

@@ -1,6 +1,6 @@
-"""The process of `hopgraph studio`: LangGraph's local server, which never leaves 127.0.0.1.
+"""The process of `hopgraph studio`: LangGraph's local server, bound to 127.0.0.1.
 
-It is started with the server's packages first on the path and its own state folder as the current one.
+It starts with the server's packages first on the path, in its state folder as working directory.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ __all__ = ["HOST", "PLAN", "STUDIO", "Plan", "environment", "graphs", "main"]
 
 HOST = "127.0.0.1"
 STUDIO = "https://smith.langchain.com"
-"""Where Studio's page is; it talks to the server from the person's own browser."""
+"""URL of Studio's page, which connects to the server from the user's browser."""
 PLAN = "plan.json"
-"""File in the state folder that says what to serve."""
+"""Name of the plan file in the state folder."""
 _FOREIGN = ("LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_", "LSD_")
 _STARTING = 120.0
-"""Seconds."""
+"""Start time-out in seconds."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the server is started with."""
+    """Start parameters of the server."""
 
     port: int
     jobs: int
-    """Runs at the same time."""
+    """Maximum concurrent runs."""
     index: str | None = None
-    """For the named assistants."""
+    """Index of the assistants."""
     opened: dict[str, Any] | None = None
-    """The thread to print the address of: `id`, `method` and `context`."""
+    """The thread whose URL is printed: `id`, `method` and `context`."""
     threads: list[tuple[str, str, str]] = field(default_factory=list)
     """Threads to list: id, method, question."""
     more: int = 0
-    """Threads there are beside these."""
+    """Number of further threads."""
 
     def dump(self) -> str:
-        """As `PLAN` in the state folder."""
+        """Serialize for `PLAN` in the state folder."""
         return json.dumps(asdict(self))
 
 
 def graphs() -> dict[str, dict[str, str]]:
-    """Every method and reader, as langgraph.json would list it."""
+    """Every method and reader, in the format of langgraph.json."""
     return {
         name: {"path": f"hopgraph.studio.graphs:{name}", "description": about}
         for name, about in (METHODS | READERS).items()
@@ -68,7 +68,7 @@ def graphs() -> dict[str, dict[str, str]]:
 
 
 def environment(given: dict[str, str]) -> dict[str, str]:
-    """The process's variables: nothing is reported, nothing traced, and no page but Studio's may talk to it."""
+    """Environment variables of the process: no telemetry, no tracing, and CORS for Studio's page only."""
     kept = {name: value for name, value in given.items() if not name.startswith(_FOREIGN)}
     return kept | {
         "LANGGRAPH_NO_VERSION_CHECK": "true",
@@ -81,7 +81,7 @@ def environment(given: dict[str, str]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Serve until a signal comes. Returns the exit code."""
+    """Serve until a signal arrives. Returns the exit code."""
     stop_cleanly()
     plan = Plan(**json.loads(Path(PLAN).read_text("utf-8")))
     problems = unmet()
@@ -109,7 +109,7 @@ def main() -> int:
 
 
 def _welcome(plan: Plan) -> None:
-    """When the server is up: what it needs to know, and what a person does."""
+    """When the server is up, register threads and assistants, and print its URLs."""
     deadline = time.monotonic() + _STARTING
     while not _is_up(plan.port):
         if time.monotonic() > deadline:
@@ -127,9 +127,9 @@ def _welcome(plan: Plan) -> None:
 
 
 def _is_up(port: int) -> bool:
-    """Whether the server answers. Without TLS: while it starts, truststore replaces `ssl.SSLContext`.
+    """Whether the server responds. Without TLS: while it starts, truststore replaces `ssl.SSLContext`,
 
-    A context that is made in that moment recurses without end.
+    and a context created at that moment recurses endlessly.
     """
     connection = HTTPConnection(HOST, port, timeout=5)
     try:
@@ -172,7 +172,7 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
                 if_exists="do_nothing",
             )
             lines.append(
-                f"            it was asked with the settings of the assistant `{name}`: choose it to go on alike"
+                f"            it was asked with the settings of the assistant `{name}`: choose it to keep them"
             )
     return "\n".join(
         [

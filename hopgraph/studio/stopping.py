@@ -1,6 +1,6 @@
-"""How the local server stops: SIGTERM lets model calls in flight end first, ctrl-C does not. Runs under way are kept.
+"""Shutdown of the local server: SIGTERM waits for model calls in flight, ctrl-C does not. Running runs are saved.
 
-uvicorn handles both signals while it serves, shuts down, and then raises the one that came once more.
+uvicorn handles both signals while it serves, shuts down, and then raises the received signal again.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 __all__ = ["CLOSING", "checkpoints", "stop_cleanly"]
 
 CLOSING = 1
-"""Seconds that open requests have to end, such as those that wait for a run."""
+"""Seconds for open requests to end, such as those that wait for a run."""
 _served = False
 _under_way = 0
-"""Runs that were under way when a signal came."""
+"""Runs that were active when a signal arrived."""
 
 
 def stop_cleanly() -> None:
-    """From now on a signal ends the process at once, or raises `Stopped` when the server has shut down."""
+    """Install handlers: a signal ends the process at once, or raises `Stopped` once the server has shut down."""
     for number in EXITS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what it puts into the background
+        if signal.getsignal(number) is not signal.SIG_IGN:  # shells ignore it for background processes
             signal.signal(number, _after_serving)
 
 
 def _after_serving(number: int, frame: object) -> None:
     if not _served:
         at_once(number, frame)
-    raise Stopped(number, "runs under way go on with the next `hopgraph studio`" if _under_way else "")
+    raise Stopped(number, "unfinished runs resume with the next `hopgraph studio`" if _under_way else "")
 
 
 def _at_once(number: int, _frame: object) -> None:
-    """`at_once` in its own thread: in the loop's, the server takes writing to stderr for a blocking call."""
+    """`at_once` in its own thread: in the loop's thread, the server reports writes to stderr as blocking calls."""
     _thread.start_new_thread(at_once, (number, None))
 
 
 @asynccontextmanager
 async def checkpoints() -> AsyncIterator[BaseCheckpointSaver[str]]:
-    """The server's checkpointer. The server opens it once, in its own loop; uvicorn's handlers are in force by then."""
+    """The server's checkpointer, opened once in the server's loop, after uvicorn has installed its handlers."""
     global _served
     _served = True
     for number in EXITS:
@@ -60,14 +60,14 @@ async def checkpoints() -> AsyncIterator[BaseCheckpointSaver[str]]:
 
 
 def _while_serving(loop: asyncio.AbstractEventLoop, theirs: Callable[[int, Any], object]) -> Callable[..., None]:
-    """A handler that drains before uvicorn's shuts down. A second signal ends the process at once."""
+    """A handler that drains before uvicorn's handler shuts down. A second signal ends the process at once."""
     from langgraph_runtime_inmem.queue import get_num_workers
 
     draining: list[asyncio.Task[None]] = []
 
     def handle(number: int, frame: object) -> None:
         def shut_down() -> None:
-            # It reports each request that it cuts off as an error.
+            # It logs each cancelled request as an error.
             logging.getLogger("uvicorn.error").disabled = True
             theirs(number, None)
 

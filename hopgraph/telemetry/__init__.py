@@ -1,8 +1,8 @@
-"""Runs as OpenTelemetry spans, when HOPGRAPH_OTEL asks for it: run > node > model call or search.
+"""Exports runs as OpenTelemetry spans if HOPGRAPH_OTEL is on: run > node > model call or search.
 
-Where they go is said by the standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like), or by the tracer provider
-that the program has set. Names and attributes are those of the semantic conventions for generative AI where these have
-one, and `hopgraph.*` elsewhere. A collector that fails costs a run nothing but its spans.
+The standard variables (such as `OTEL_EXPORTER_OTLP_ENDPOINT`) or the program's tracer provider set the destination.
+Names and attributes follow the semantic conventions for generative AI, with `hopgraph.*` for the rest. A failing
+collector loses spans but never affects a run.
 """
 
 from __future__ import annotations

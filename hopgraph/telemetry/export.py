@@ -1,4 +1,4 @@
-"""Where spans go: the program's tracer provider, or one of ours, whose failures cost a run nothing."""
+"""Export of spans: by the program's tracer provider, or a private one whose failures never affect a run."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ __all__ = ["flush", "tracer", "without_secrets"]
 
 _log = logging.getLogger(__name__)
 _LAST_CHANCE = 3.0
-"""Seconds that a batch of spans may take when the program ends."""
+"""Time-out of a batch of spans at exit, in seconds."""
 _PAUSE = 60.0
-"""Seconds that a collector that failed is left alone."""
+"""Seconds without exports after a collector has failed."""
 
 
 def tracer() -> trace.Tracer:
-    """What makes spans: of the program's own provider, where it has set one; else of ours.
+    """The tracer of the program's provider if it has set one, else of a private one.
 
     Raises:
-        InputError: What sends spans is not installed, or an OTEL_* variable is malformed.
+        InputError: The exporter is not installed, or an OTEL_* variable is malformed.
     """
     current = trace.get_tracer_provider()
     provider = _own_provider() if isinstance(current, trace.ProxyTracerProvider) else current
@@ -45,7 +45,7 @@ def tracer() -> trace.Tracer:
 
 
 def flush() -> None:
-    """Send the spans that have ended now, instead of when a batch is full."""
+    """Export finished spans now, instead of when a batch is full."""
     if _own_provider.cache_info().currsize:
         _own_provider().force_flush()
 
@@ -78,11 +78,11 @@ def _exporter() -> SpanExporter:
 
 
 class _Forgiving(SpanExporter):
-    """Sends by another exporter; a collector that fails is left alone for a while, and that is said once.
+    """Wraps an exporter; after a failure, exports pause for a while, with one warning.
 
     Args:
-        exporter: The other exporter.
-        shutdown: Sends what is left, and ends.
+        exporter: The wrapped exporter.
+        shutdown: Exports the remaining spans and shuts down.
     """
 
     def __init__(self, exporter: SpanExporter, shutdown: Callable[[], None]) -> None:
@@ -93,19 +93,19 @@ class _Forgiving(SpanExporter):
         self._reason = _Reason()
         log = logging.getLogger("opentelemetry.exporter.otlp")
         log.addHandler(self._reason)
-        log.propagate = False  # it says the same again with every batch
+        log.propagate = False  # it repeats the error with every batch
         self._over = threading.Event()
 
         def finish() -> None:
             self._over.wait()
             shutdown()
 
-        # Begun now, since no thread can begin when the program ends.
+        # Started now, because no thread can start at interpreter exit.
         self._finisher = threading.Thread(target=finish, name="hopgraph-spans", daemon=True)
         self._finisher.start()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send a batch, or drop it."""
+        """Export a batch, or drop it during a pause."""
         if time.monotonic() < self._quiet_until:
             return SpanExportResult.FAILURE
         result = self._exporter.export(spans)
@@ -117,11 +117,11 @@ class _Forgiving(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """End the other exporter."""
+        """Shut down the wrapped exporter."""
         self._exporter.shutdown()
 
     def finish(self) -> None:
-        """Send the remaining spans when the program ends, as long as the collector accepts them."""
+        """Export the remaining spans at exit, as long as the collector accepts them."""
         begun = time.monotonic()
         self._over.set()
         while self._finisher.is_alive():
@@ -138,7 +138,7 @@ class _Forgiving(SpanExporter):
             )
             reason = f" ({self._reason.text})" if self._reason.text else ""
             _log.warning(
-                "spans can't be sent to %s%s; runs go on without", without_password(place), without_secrets(reason)
+                "spans can't be sent to %s%s; runs continue without", without_password(place), without_secrets(reason)
             )
 
 
@@ -148,12 +148,12 @@ class _Reason(logging.Handler):
     text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
+        """Store the message."""
         self.text = " ".join(record.getMessage().split())[:200]
 
 
 def without_secrets(text: str) -> str:
-    """`text` with configured secrets masked: a server's message may quote one."""
+    """`text` with configured secrets redacted; a server's message may quote one."""
     settings = get_settings()
     for name in type(settings).model_fields:
         secret = getattr(settings, name)

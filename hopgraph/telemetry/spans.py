@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -14,6 +13,13 @@ from langgraph.errors import GraphBubbleUp
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from hopgraph.telemetry.attributes import (
+    known,
+    reply_attributes,
+    request_attributes,
+    workflow_attributes,
+    workflow_name,
+)
 from hopgraph.telemetry.export import tracer, without_secrets
 from inference.errors import HopgraphError
 from inference.settings import get_settings
@@ -29,12 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["RunSpan", "Spans", "run_span"]
 
 _NODE = "graph:step:"
-"""A tag that LangGraph gives to nodes."""
-Attributes = Mapping[str, Any]
+"""Prefix of LangGraph's tag for nodes."""
 
 
 class RunSpan:
-    """The span of a run, and the handler that makes the spans below it."""
+    """The span of a run, and the callback handler for its child spans."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -60,16 +65,16 @@ class RunSpan:
 
 @contextmanager
 def run_span(context: Context, thread: str, question: str, *, question_id: str, resumed: bool) -> Iterator[RunSpan]:
-    """A span for this block, under the current one if there is one.
+    """A span around the block, as a child of the current one if any.
 
     Raises:
         InputError: The exporter is not installed.
     """
     more = {"hopgraph.question_id": question_id, "hopgraph.index": context.index, "hopgraph.resumed": resumed}
     with tracer().start_as_current_span(
-        _workflow(context.method),
-        attributes=_known(_about_workflow(context.method, thread, question) | more),
-        record_exception=False,  # the text of an exception and its causes may quote anything
+        workflow_name(context.method),
+        attributes=known(workflow_attributes(context.method, thread, question) | more),
+        record_exception=False,  # exception texts may contain private data
         set_status_on_exception=False,
     ) as span:
         run = RunSpan(span)
@@ -83,10 +88,10 @@ def run_span(context: Context, thread: str, question: str, *, question_id: str, 
 
 
 class Spans(BaseCallbackHandler):
-    """Makes spans from LangGraph's callbacks: `graph.ainvoke(..., {"callbacks": [Spans()]})`.
+    """Creates spans from LangGraph's callbacks: `graph.ainvoke(..., {"callbacks": [Spans()]})`.
 
     Args:
-        parent: The span of the whole run. Default: one is made for the graph.
+        parent: The span of the whole run. Default: create one for the graph.
     """
 
     run_inline = True  # in order; nothing here blocks
@@ -95,15 +100,15 @@ class Spans(BaseCallbackHandler):
         self._tracer = tracer()
         self._root = parent
         self._top: UUID | None = None
-        """The run of the graph, if it has its own span."""
+        """LangChain's run id of the graph, if it has its own span."""
         self._texts = get_settings().otel_texts == "on"
         self._spans: dict[UUID, Span] = {}
-        """Open spans, by LangChain's run."""
+        """Open spans, by LangChain's run id."""
         self._within: dict[UUID, Span] = {}
         """Enclosing span of runs without their own (subgraphs, edges)."""
 
     def close(self) -> None:
-        """End spans that a cancelled run left open."""
+        """End the spans left open by a cancelled run."""
         for span in self._spans.values():
             span.end()
         self._spans.clear()
@@ -138,7 +143,9 @@ class Spans(BaseCallbackHandler):
         else:
             question = inputs.get("question") if isinstance(inputs, dict) else None
             self._top = run_id
-            self._start(run_id, None, _workflow(name), _about_workflow(name, metadata.get("thread_id"), question))
+            self._start(
+                run_id, None, workflow_name(name), workflow_attributes(name, metadata.get("thread_id"), question)
+            )
 
     def on_chain_end(self, outputs: dict[str, Any], *, run_id: UUID, **kwargs: Any) -> None:
         """It has ended."""
@@ -147,7 +154,7 @@ class Spans(BaseCallbackHandler):
         if run_id == self._top:
             _set(span, {"hopgraph.status": outputs.get("status") if isinstance(outputs, dict) else None})
         elif isinstance(outputs, dict) and isinstance(call := outputs.get("call"), dict):
-            self._describe_call(span, outputs, call)
+            _set(span, reply_attributes(outputs, call, texts=self._texts))
         elif isinstance(outputs, dict) and isinstance(steps := outputs.get("trajectory"), list):
             rows = [step for step in steps if isinstance(step, dict)]
             verdicts = [str(step["verdict"]) for step in rows if step.get("verdict")]
@@ -162,9 +169,9 @@ class Spans(BaseCallbackHandler):
             span.end()
 
     def on_custom_event(self, name: str, data: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A try of a model call has failed; another one may follow."""
+        """An attempt of a model call has failed; a retry may follow."""
         if name == FAILED_TRY and (span := self._around(run_id)) is not None:
-            span.add_event(name, _known(data))
+            span.add_event(name, known(data))
 
     def on_retriever_start(
         self,
@@ -210,59 +217,20 @@ class Spans(BaseCallbackHandler):
         self.on_chain_error(error, run_id=run_id)
 
     def _start_call(self, run: UUID, around: UUID | None, request: Any) -> None:
-        call, server = request.call, urlsplit(request.endpoint.url)
-        attributes = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "openai",  # the protocol; the server is unknown
-            "gen_ai.request.model": call["model"],
-            "gen_ai.request.temperature": request.context.temperature,
-            "gen_ai.request.max_tokens": request.context.max_tokens,
-            "gen_ai.request.seed": request.context.seed,
-            "gen_ai.output.type": "json" if request.schema else "text",
-            "gen_ai.prompt.name": call["prompt"],
-            "gen_ai.conversation.id": call["id"].partition(".")[0],
-            "server.address": server.hostname,
-            "server.port": server.port or (443 if server.scheme == "https" else 80),
-            "openinference.span.kind": "LLM",
-            "hopgraph.node": call["node"],
-            "hopgraph.step": call["step"],
-            "hopgraph.request_id": call["id"],
-            "hopgraph.prompt_hash": call["prompt_hash"],
-            "hopgraph.repair": call["repair"],
-        }
-        if self._texts:
-            rows = [_message(message.role, message.content) for message in request.messages]
-            attributes["gen_ai.input.messages"] = json.dumps(rows, ensure_ascii=False)
-        self._start(run, around, f"chat {call['model']}", attributes, SpanKind.CLIENT)
-
-    def _describe_call(self, span: Span, raw: dict[str, Any], call: dict[str, Any]) -> None:
-        finish = str(raw.get("finish_reason", ""))
-        attributes = {
-            "gen_ai.response.model": call["model"],
-            "gen_ai.response.finish_reasons": [finish],
-            "hopgraph.cached": call["cached"],
-            "hopgraph.seconds": call["seconds"],
-        }
-        if not call["cached"]:  # a cached call was paid for before
-            attributes["gen_ai.usage.input_tokens"] = call["prompt_tokens"]
-            attributes["gen_ai.usage.output_tokens"] = call["completion_tokens"]
-            attributes["gen_ai.usage.cache_read.input_tokens"] = call["cached_tokens"]
-        if self._texts:
-            reply = _message("assistant", str(raw.get("text", ""))) | {"finish_reason": finish}
-            attributes["gen_ai.output.messages"] = json.dumps([reply], ensure_ascii=False)
-        _set(span, attributes)
+        attributes = request_attributes(request, texts=self._texts)
+        self._start(run, around, f"chat {request.call['model']}", attributes, SpanKind.CLIENT)
 
     def _start(
         self,
         run: UUID,
         around: UUID | None,
         name: str,
-        attributes: Attributes,
+        attributes: Mapping[str, Any],
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> None:
         parent = self._around(around)
         context = None if parent is None else trace.set_span_in_context(parent)
-        self._spans[run] = self._tracer.start_span(name, context, kind, _known(attributes))
+        self._spans[run] = self._tracer.start_span(name, context, kind, known(attributes))
 
     def _around(self, run: UUID | None) -> Span | None:
         if run is None:
@@ -275,39 +243,12 @@ class Spans(BaseCallbackHandler):
         return self._spans.pop(run, None)
 
 
-def _workflow(method: str) -> str:
-    """Name of a run's span."""
-    return f"invoke_workflow {method}"
-
-
-def _about_workflow(method: str, thread: str | None, question: str | None) -> dict[str, Any]:
-    return {
-        "gen_ai.operation.name": "invoke_workflow",
-        "gen_ai.workflow.name": method,
-        "gen_ai.conversation.id": thread,
-        "session.id": thread,  # viewers group a thread's runs by it
-        "openinference.span.kind": "CHAIN",
-        "input.value": question,
-        "hopgraph.method": method,
-        "hopgraph.thread": thread,
-        "hopgraph.question": question,
-    }
-
-
-def _message(role: str, text: str) -> dict[str, Any]:
-    return {"role": role, "parts": [{"type": "text", "content": text}]}
-
-
-def _known(attributes: Attributes) -> dict[str, Any]:
-    return {name: value for name, value in attributes.items() if value is not None}
-
-
-def _set(span: Span, attributes: Attributes) -> None:
-    span.set_attributes(_known(attributes))
+def _set(span: Span, attributes: Mapping[str, Any]) -> None:
+    span.set_attributes(known(attributes))
 
 
 def _failed(span: Span, error: BaseException) -> None:
-    """Record the error without private text: of foreign errors only the type."""
+    """Record the error without private text: only the type for errors of other libraries."""
     if isinstance(error, GraphBubbleUp):
         span.set_attribute("hopgraph.waiting", True)
         return

@@ -11,10 +11,10 @@ __all__ = ["get_encoder"]
 
 
 def get_encoder() -> Encoder:
-    """The encoder that the settings name: an embeddings endpoint, or else the built-in MiniLM (one object a process).
+    """The configured encoder: an embeddings endpoint, else the built-in MiniLM (one instance per process).
 
     Raises:
-        InputError: The endpoint's address is no URL.
+        InputError: The endpoint's address is not a URL.
         StoreError: The built-in encoder's files are missing.
     """
     settings = get_settings()

@@ -15,7 +15,7 @@ import numpy as np
 from inference.encoders.recipes import Recipe, recipe_of
 from inference.encoders.vectors import Vectors, unit
 from inference.errors import EndpointError, InputError
-from inference.http import Refusal, passes
+from inference.http import Refusal, is_retryable
 from inference.retries import retry_policy
 from inference.settings import Settings
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["EndpointEncoder", "endpoint_encoder"]
 
 BATCH = 64
-"""Texts a request."""
+"""Texts per request."""
 IN_FLIGHT = 4
-"""Requests at once."""
+"""Concurrent requests."""
 SHORTEST_CUT = 200
-"""Characters below which a text that the server calls too long is not cut further."""
+"""Minimum characters of a text that is truncated because the server rejects it as too long."""
 _TOO_LONG = re.compile(r"context length|max_model_len|maximum.{0,20}(length|tokens)|too (long|large|many tokens)", re.I)
 
 
 def endpoint_encoder(settings: Settings) -> EndpointEncoder:
-    """The encoder of `HOPGRAPH_EMBED_URL`: one object a process and configuration.
+    """The encoder of `HOPGRAPH_EMBED_URL`, one instance per process and configuration.
 
     Raises:
         InputError: The address is no http(s) URL.
@@ -82,11 +82,11 @@ class EndpointEncoder:
         url: Base URL that ends in /v1.
         model: Model name; "" for the only one the server has.
         key: API key, if the server wants one.
-        query_prefix: Text put before every query; None for what the model is known to ask for.
+        query_prefix: Text put before every query; None for the model's default.
         passage_prefix: Likewise for passages.
         timeout: Seconds to wait for one request.
-        retries: Further tries after a refused connection, a time-out, 408, 409, 425, 429 or 5xx.
-        patience: Seconds in which they are made, from the first failure on.
+        retries: Retries after a refused connection, a time-out, 408, 409, 425, 429 or 5xx.
+        patience: Seconds from the first failure to the last retry, at most.
     """
 
     def __init__(
@@ -119,13 +119,13 @@ class EndpointEncoder:
         self._client = httpx.Client(
             timeout=httpx.Timeout(timeout, connect=10.0),
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            # A proxy from the environment makes no sense for a server on this machine.
+            # No proxy from the environment for a server on this machine.
             trust_env=parts.hostname not in ("127.0.0.1", "localhost", "::1"),
         )
 
     @property
     def model(self) -> str:
-        """The model asked: the one named, else the only one the server has.
+        """The configured model, else the only one the server has.
 
         Raises:
             EndpointError: The server can't be asked.
@@ -138,7 +138,7 @@ class EndpointEncoder:
 
     @property
     def recipe(self) -> Recipe:
-        """The model's known recipe, with the prefixes that were set explicitly."""
+        """The model's known recipe; explicitly set prefixes override it."""
         known = recipe_of(self.model)
         return Recipe(
             query=known.query if self._query_prefix is None else self._query_prefix,
@@ -149,7 +149,7 @@ class EndpointEncoder:
 
     @property
     def id(self) -> str:
-        """Model and passage prefix: what a passage's vector depends on. The address may change."""
+        """Model and passage prefix, which determine a passage's vector. The address may change."""
         prefix = self.recipe.passage
         return self.model + (f" with passage prefix {prefix!r}" if prefix else "")
 
@@ -166,7 +166,7 @@ class EndpointEncoder:
         return self._encode([self.recipe.query + text for text in texts])
 
     def _encode(self, texts: list[str]) -> Vectors:
-        # Like lengths together: servers pad a batch to its longest text.
+        # Sort by length: servers pad a batch to its longest text.
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
@@ -179,7 +179,7 @@ class EndpointEncoder:
         return unit(result) if self.recipe.normalize else result
 
     def _vectors(self, texts: list[str]) -> Vectors:
-        """One request; texts longer than the model's context are cut by halves until they fit."""
+        """One request; texts longer than the model's context are halved until they fit."""
         while True:
             # Some servers refuse an empty input.
             answer = self._post({"model": self.model, "input": [t or " " for t in texts], "encoding_format": "float"})
@@ -197,7 +197,7 @@ class EndpointEncoder:
 
         def once() -> httpx.Response:
             answer = self._client.post(f"{self.url}/embeddings", json=body)
-            if passes(answer.status_code):
+            if is_retryable(answer.status_code):
                 raise Refusal(answer.status_code, answer.text, answer.headers.get("retry-after", ""))
             return answer
 

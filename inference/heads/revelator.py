@@ -1,8 +1,8 @@
 """HANRAG's Revelator as a small encoder: route, relevance and ending (Sec. 4.1, app. A) are classification.
 
 One set of upper layers reads a question, a question with a passage, or a question with the chain of sub-questions
-answered so far; each skill has a head of its own. Two heads get a second opinion: relevance how alike question and
-passage are to the untrained encoder, ending how many hops the hop predictor expects.
+answered so far; each skill has its own head. Two heads have an extra feature: relevance the cosine of question and
+passage in the untrained encoder, ending the hop predictor's distribution.
 `training/README.md` says how they were trained, how well they do, and where they fail. Decomposing and
 refining write text and stay with a language model.
 """
@@ -39,11 +39,11 @@ __all__ = [
 
 Route = Literal["straightforward", "single_step", "compound", "complex"]
 ROUTES: tuple[Route, ...] = get_args(Route)
-"""Answered without retrieval; by one retrieval; by several at once; by one after the other."""
+"""No retrieval; one retrieval; several in parallel; several in sequence."""
 SKILLS = {"router": len(ROUTES), "relevance": 1, "ending": 1}
-"""Heads, and how many scores each gives."""
+"""Heads, and the number of their outputs."""
 _LIKENESS = "relevance.likeness"
-"""What likeness weighs in relevance, beside the head's score."""
+"""Name of the weight of the cosine in relevance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class RoutePrediction:
     """The predicted route of a question."""
 
     route: Route
-    """The most probable one."""
+    """The most probable route."""
     probabilities: tuple[float, float, float, float]
-    """In the order of `ROUTES`; they add up to 1."""
+    """In the order of `ROUTES`; they sum to 1."""
 
 
 def route(questions: Sequence[str]) -> list[RoutePrediction]:
@@ -75,7 +75,7 @@ def relevance(question: str, passages: Sequence[str]) -> list[float]:
 
     Args:
         question: The question or sub-question.
-        passages: Each as title, line break, text. What is beyond 512 word pieces is not read.
+        passages: Each as title, line break, text; truncated at 512 word pieces.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
@@ -114,7 +114,7 @@ def likeness(question: str, passage: str) -> float:
     Raises:
         StoreError: The encoder can't be read.
     """
-    # One by one: padded beside others, a text's vector can differ in its last digits.
+    # One by one: padding in a batch can change a vector's last digits.
     asked, read = _vector(question), built_in_encoder().encode_passages([passage])[0]
     return float(asked @ read)
 
@@ -131,12 +131,12 @@ def expected_to_end(question: str, steps: int) -> float:
 
 
 def prepared(question: str) -> str:
-    """The question as the encoder reads it: its closing punctuation says more about a data set than about the task."""
+    """The encoder's input: without closing punctuation, which is an artefact of data sets."""
     return question.rstrip(" \t\r\n?.!")
 
 
 def as_text(chain: Sequence[tuple[str, str]]) -> str:
-    """A chain as the encoder reads it; of a long one the end, where the decision falls."""
+    """A chain as the encoder's input; of a long one the end, which decides."""
     return "\n".join(f"{question[:500]} {answer[:300] or UNKNOWN}" for question, answer in chain[-8:])
 
 

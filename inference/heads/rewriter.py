@@ -1,9 +1,9 @@
-"""Sub-questions that say whom they are about: CompactRAG's sub-question rewriter (Sec. 3.2.3), as an edit.
+"""CompactRAG's sub-question rewriter (Sec. 3.2.3), as an edit that resolves references to earlier answers.
 
-The rewriter finds the words of a sub-question that stand for an earlier answer ("this director", "his", "the film that
-won") and puts the answer there, with "the", quotation marks or a possessive where they are called for. All other words
-stay as they are, and the answer is never lost or altered, which generation can't promise. `training/README.md`
-says how it was trained, how well it does, and where it fails.
+The rewriter finds the words of a sub-question that refer to an earlier answer ("this director", "his", "the film that
+won") and replaces them by the answer, with "the", quotation marks or a possessive where needed. All other words stay
+unchanged, and the answer is never lost or altered, which generation can't guarantee. `training/README.md` has its
+training, quality and failure cases.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from inference.heads.trunk import Array, UpperLayers, get_trunk
 __all__ = ["FORMS", "Edit", "allowed_spans", "find_answer", "rewrite_questions", "rewrite_with_answers"]
 
 FORMS = (("", ""), ("the ", ""), ("", "'s"), ("", "'"), ("'", "'"), ("in ", ""))
-"""What may stand before and after an answer that is put into a sub-question."""
+"""Prefix and suffix of an inserted answer."""
 LONGEST_SPAN = 60
-"""Word pieces of the longest stretch that is replaced."""
+"""Maximum word pieces of a replaced span."""
 _PLACEHOLDER = re.compile(r"#(\d+)")
 _Span = tuple[int, int]
-"""Where something starts and ends, in characters."""
+"""Character offsets: start and end, exclusive."""
 
 
 class Edit(NamedTuple):
-    """What a sub-question's words from `start` to `end`, in characters, are replaced with."""
+    """Replacement of a sub-question's characters from `start` to `end`."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class Edit(NamedTuple):
     """Index of `FORMS`."""
 
     def applied(self, question: str, answer: str) -> str:
-        """The sub-question with the answer in it."""
+        """The sub-question with the answer inserted."""
         before, after = FORMS[self.form]
         if before == "the " and answer.lower().startswith("the "):
             before = ""
@@ -48,14 +48,14 @@ class Edit(NamedTuple):
 
 
 def rewrite_questions(items: Sequence[tuple[str, str]]) -> list[str]:
-    """Sub-questions with an earlier answer in them, in the order given. Thread-safe.
+    """Insert an earlier answer into each sub-question; results are in the order given. Thread-safe.
 
-    An item's result does not depend on its neighbours, and it holds the answer word for word. A sub-question comes back
-    as it is when the answer is empty or already in it. `#1` and its like are replaced without further ado, the
-    lowest number first.
+    An item's result does not depend on its neighbours and contains the answer verbatim. A sub-question is returned
+    unchanged if the answer is empty or already in it. Placeholders such as `#1` are replaced directly, the lowest
+    number first.
 
     Args:
-        items: A sub-question and the answer that it builds on.
+        items: A sub-question and the answer it depends on.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
@@ -64,10 +64,10 @@ def rewrite_questions(items: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def rewrite_with_answers(question: str, answers: Sequence[str]) -> str:
-    """A sub-question with several earlier answers in it, put there one after the other.
+    """Insert several earlier answers into a sub-question, one after the other.
 
-    An answer never replaces one before it: where nothing else stands for it, it is joined to the last of them with
-    "and". What looks like `#1` in an answer is part of that answer.
+    An answer never replaces an earlier one: without a reference of its own, it is joined to the last of them with
+    "and". A `#1` inside an answer is not a placeholder.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
@@ -88,12 +88,12 @@ def rewrite_with_answers(question: str, answers: Sequence[str]) -> str:
 
 
 def _put(question: str, answer: str, kept: list[_Span]) -> tuple[str, list[_Span]]:
-    """A sub-question with one more answer, and where the answers are in it that must stay, that one last."""
+    """A sub-question with one more answer, and the spans of all inserted answers, the new one last."""
     edit = _best_edit(question, answer)
     if edit and not any(edit.start < end and start < edit.end for start, end in kept):
         at, text = edit.start, edit.applied(question, answer)
     elif kept:
-        start, end = kept[-1]  # which may be a part of another answer
+        start, end = kept[-1]  # it may be part of another answer
         at = max(after for before, after in kept if before <= start and end <= after)
         text = f"{question[:at]} and {answer}{question[at:]}"
     else:
@@ -105,7 +105,7 @@ def _put(question: str, answer: str, kept: list[_Span]) -> tuple[str, list[_Span
 
 
 def find_answer(question: str, answer: str) -> re.Match[str] | None:
-    """Where an answer is in a sub-question already, in any case, as words of its own: "Eric" is not in "American"."""
+    """An answer's whole-word, case-insensitive match in a sub-question: "Eric" does not match "American"."""
     return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", question, re.IGNORECASE)
 
 
@@ -124,7 +124,7 @@ def _best_edit(question: str, answer: str) -> Edit | None:
 
 
 def allowed_spans(words: Sequence[int | None], texts: Sequence[int | None]) -> NDArray[np.bool_]:
-    """Which stretches can be replaced, by first and last word piece: whole words of the sub-question, not too many.
+    """Mask of replaceable spans, by first and last word piece: whole words of the sub-question, not too many.
 
     Args:
         words: Which word each piece is of.
@@ -140,5 +140,5 @@ def allowed_spans(words: Sequence[int | None], texts: Sequence[int | None]) -> N
 
 @lru_cache(maxsize=1)
 def _head() -> tuple[UpperLayers, dict[str, Array]]:
-    """The trained upper layers, and the heads: which stretch is replaced, and the form of what replaces it."""
+    """The trained upper layers, and the weights that score spans and forms."""
     return load_head("rewriter.npz", (*SPAN, "form", "form_bias"), hint="make train-rewriter")

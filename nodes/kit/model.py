@@ -33,7 +33,8 @@ from nodes.kit.rendering import quoted
 from nodes.kit.request import RawReply, Request, send
 from nodes.kit.steps import Work
 from nodes.kit.streaming import ShownAnswer
-from prompts.loader import Prompt, load_prompt
+from prompts.loader import load_prompt
+from prompts.parsing import Prompt
 
 __all__ = ["NO_ITEMS", "Asked", "Items", "ask_model", "open_endpoint", "output_schema"]
 

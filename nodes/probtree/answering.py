@@ -21,7 +21,7 @@ from nodes.probtree.context import ProbTreeContext
 from nodes.probtree.decomposer import mean
 from nodes.probtree.state import Branch, Candidate, ProbTreeState, TreeNode, Way
 from nodes.probtree.tree import NO_ANSWER, aggregated_score, evidence_of, likeliest
-from prompts.loader import COMMON
+from prompts.parsing import COMMON
 
 __all__ = ["child_aggregating", "chooser", "closed_book", "open_book"]
 

@@ -15,7 +15,7 @@ from nodes.kit.steps import logged
 from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import Branch, TreeNode
 from nodes.prunerag.tree import children, passed_up
-from prompts.loader import COMMON
+from prompts.parsing import COMMON
 
 __all__ = ["aggregator"]
 

@@ -9,7 +9,8 @@ from hopgraph.methods import METHODS, context_class, load
 from hopgraph.results import result_of
 from hopgraph.run import make_context
 from nodes.kit.abstention import GUESS
-from prompts.loader import COMMON, load_prompt
+from prompts.loader import load_prompt
+from prompts.parsing import COMMON
 from stores.build import build_index
 from stores.passages import Passage
 from tests.scripted import plausible

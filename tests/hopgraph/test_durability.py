@@ -176,7 +176,7 @@ def test_a_full_disk_is_a_clear_error_and_with_room_again_the_run_goes_on(model,
     server = model(play)
     _, err = command(asking(tmp_path), preexec_fn=small_files(90_000)).communicate(timeout=300)
     assert "checkpoints.sqlite" in err
-    assert "what was finished is kept" in err.casefold()
+    assert "finished steps are kept" in err.casefold()
     assert "Traceback" not in err
     assert 1 <= len(server.requests) < len(NODES)
     assert run_app(asking(tmp_path)) == 0

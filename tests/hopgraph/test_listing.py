@@ -17,7 +17,8 @@ from hopgraph.cli import run_app
 from inference.settings import get_settings
 from stores.build import build_index
 from stores.index import list_indexes
-from stores.saver import LoopSaver, PackingSerializer
+from stores.saver import LoopSaver
+from stores.serializer import PackingSerializer
 from tests.graphs import test_parrag
 from tests.hopgraph.test_cli import answer, contexts  # noqa: F401
 from tests.scripted import Raw

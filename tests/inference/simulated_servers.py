@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
-from inference.adaptive import TICK, AdaptiveLimit, Attempt, FixedLimit
+from inference.adaptive import TICK, AdaptiveLimit
+from inference.fixed_limit import Attempt, FixedLimit
 from inference.retries import FIRST_BACKOFF, MAX_BACKOFF
 
 
@@ -191,7 +192,7 @@ class Client:
 
     def _poll(self) -> None:
         assert isinstance(self.limit, AdaptiveLimit)
-        self.limit.told(len(self.server.running), len(self.server.waiting))
+        self.limit.set_load(len(self.server.running), len(self.server.waiting))
         self._send()
         if not self.done:
             self.clock.after(TICK * self._random.uniform(0.8, 1.2), self._poll)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inference.adaptive import MAX_LIMIT, OPENING, AdaptiveLimit, FixedLimit
+from inference.adaptive import MAX_LIMIT, OPENING, AdaptiveLimit
+from inference.fixed_limit import FixedLimit
 from tests.inference.simulated_servers import Client, Clock, Server, seconds
 
 
@@ -136,14 +137,14 @@ def test_the_figures_of_one_server_among_several_are_not_trusted():
     for _ in range(40):
         limit.sent(0.0)
     for _ in range(10):
-        limit.told(running=4, waiting=4)
+        limit.set_load(running=4, waiting=4)
     assert not limit.informed
     assert limit.limit == OPENING
 
 
 def test_the_slots_of_a_server_are_the_limit_and_a_few_more():
     limit = AdaptiveLimit()
-    limit.has_slots(4)
+    limit.set_slots(4)
     assert limit.limit == 5
 
 
@@ -152,7 +153,7 @@ def test_there_is_an_end_to_it():
     for _ in range(100):
         while limit.in_flight < limit.limit:
             limit.sent(0.0)
-        limit.told(running=limit.in_flight, waiting=0)
+        limit.set_load(running=limit.in_flight, waiting=0)
     assert limit.limit == MAX_LIMIT
 
 

@@ -25,7 +25,7 @@ async def test_proxies_of_the_environment_are_not_used_on_this_machine(serve, mo
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504])
-async def test_what_may_pass_is_tried_again(serve, status):
+async def test_transient_failures_are_retried(serve, status):
     server = serve(in_turn(Raw(status, "{}"), Raw(status, "{}"), "fine"))
     assert (await ask(server, llm_retries=2)).text == "fine"
     assert [request.id for request in server.requests] == ["t.prism.selector.1"] * 3

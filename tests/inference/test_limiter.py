@@ -79,7 +79,7 @@ async def test_the_place_of_a_task_that_was_cancelled_is_not_lost():
 async def test_auto_lets_more_in_as_replies_come_and_says_so():
     limiter, calls = Limiter("auto"), 10 * OPENING
     changes = []
-    limiter.on_change(lambda: changes.append(limiter.limit))
+    limiter.add_listener(lambda: changes.append(limiter.limit))
     _, most = await run(limiter, [(n, 0) for n in range(calls)], 0.02)
     assert changes[0] == 2 * OPENING
     assert most >= 2 * OPENING
@@ -209,15 +209,15 @@ def test_listeners_are_called_in_their_own_loop():
             heard.append(threading.get_ident())
             changed.set()
 
-        limiter.on_change(listener)
+        limiter.add_listener(listener)
         ready.set()
         await changed.wait()
-        limiter.forget(listener)
+        limiter.remove_listener(listener)
         assert heard == [threading.get_ident()]
 
     async def change():
         await asyncio.to_thread(ready.wait)
-        limiter.has_slots(7)
+        limiter.set_slots(7)
 
     ready = threading.Event()
     in_threads(listen(), change())

@@ -13,7 +13,8 @@ import prompts.loader
 from inference.chat import Message
 from inference.errors import InputError
 from inference.settings import get_settings
-from prompts.loader import Prompt, check_overlay, is_same_text, load_prompt, parse_override, prompt_names, prompt_text
+from prompts.loader import check_overlay, is_same_text, load_prompt, parse_override, prompt_names, prompt_text
+from prompts.parsing import Prompt
 
 GOOD = """---
 purpose: Test.

@@ -158,8 +158,7 @@ def test_a_changed_index_is_refused_until_it_is_read_again(base, encoder):
         open_pairs(index)
     assert "not read again" in caught.value.hint
     with writing(index) as writer:
-        rebased = writer.rebase(index, encoder)
-    assert (rebased.kept, rebased.forgotten) == (2, 1)
+        writer.rebase(index, encoder)
     assert open_pairs(index).done() == {"lee", "film"}
     assert {pair.passage for pair in open_pairs(index).all_pairs()} == {"lee", "film"}
 
@@ -174,7 +173,8 @@ def test_another_encoder_means_new_vectors_and_no_new_reading(base, monkeypatch)
     with pytest.raises(StoreError, match="another state"):
         open_pairs(index)
     with writing(index) as writer:
-        assert writer.rebase(index, other).kept == 3
+        writer.rebase(index, other)
+        assert len(writer.done()) == 3
     assert open_pairs(index).digest() == digest
     assert open_pairs(index).search_many(["Who directed Zorba?"], 1)[0][0][0].id == "film#1"
 

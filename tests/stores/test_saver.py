@@ -19,10 +19,11 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 import stores.saver
+import stores.serializer
 from inference.errors import StoreError
 from stores.async_saver import InThreads
 from stores.checkpoints import kept_threads, open_checkpoints, open_served_checkpoints
-from stores.saver import PackingSerializer
+from stores.serializer import PackingSerializer
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -62,7 +63,7 @@ def test_packed_bytes_that_are_damaged_cut_or_absurdly_long_are_refused(monkeypa
     for wrong in (packed[:-9], packed[:40] + b"xxxx" + packed[44:], b""):
         with pytest.raises(ValueError, match=r"."):
             serde.loads_typed((kind, wrong))
-    monkeypatch.setattr(stores.saver, "_MAX_UNPACKED", 1000)
+    monkeypatch.setattr(stores.serializer, "_MAX_UNPACKED", 1000)
     with pytest.raises(ValueError, match="too long"):
         serde.loads_typed((kind, zlib.compress(b"\0" * 100_000)))
 
@@ -336,7 +337,7 @@ async def test_a_file_from_before_tasks_had_paths_is_used_as_it_is(home):
 @pytest.mark.parametrize(
     ("table", "reason", "hint"),
     [
-        ("CREATE TABLE checkpoints (a)", "no column named thread_id", "another program's"),
+        ("CREATE TABLE checkpoints (a)", "no column named thread_id", "belongs to another program"),
         (None, "unable to open", "is the path that of a file"),
     ],
 )

@@ -75,7 +75,7 @@ def test_a_signal_ends_the_server_with_one_line_and_its_runs_go_on_with_the_next
         script.go_on.set()
         assert (server.process.returncode, out.strip()) == (code, "")
         *others, last = log(home_folder)[before:].splitlines()
-        assert last == "hopgraph: stopped; runs under way go on with the next `hopgraph studio`"
+        assert last == "hopgraph: stopped; unfinished runs resume with the next `hopgraph studio`"
         assert len(others) == 1 - repeated
         for reader in readers:
             reader.join(30)
