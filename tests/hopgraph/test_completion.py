@@ -33,7 +33,7 @@ def completed(words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("hopgraph ask -m pr", {"prunerag", "prism"}),
+        ("hopgraph ask -m pr", {"prunerag", "prism", "probtree"}),
         ("hopgraph eval -m prism,han", {"prism,hanrag"}),
         ("hopgraph graph iter", {"iter_retgen"}),
         ("hopgraph prompts show prism/sel", {"prism/selector", "prism/selector_prune"}),
