@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from nodes.kit.context import Context
 
 __all__ = ["Run", "ask", "astream", "make_context", "new_thread", "read_thread", "resume", "thread_of"]
+
+_NOTE = re.compile(r"During task with name '([^']+)' and id")
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,8 @@ class Run:
         except HopgraphError as problem:
             if problem.exit_code == StoreError.exit_code:
                 raise
-            return _error(problem, _failed_node(await graph.aget_state(config, subgraphs=True)))
+            snapshot = await graph.aget_state(config, subgraphs=True)
+            return _error(problem, _noted_node(problem) or _failed_node(snapshot))
         return None
 
 
@@ -266,6 +270,14 @@ def _error(problem: HopgraphError, node: str) -> RunError:
     error |= {"hint": problem.hint} if problem.hint else {}
     error |= {"permanent": True} if getattr(problem, "permanent", False) else {}
     return error
+
+
+def _noted_node(problem: Exception) -> str:
+    """Name of the innermost node that an exception comes from, by the notes that LangGraph adds; "" without one."""
+    from nodes.kit.request import MODEL_CALL
+
+    notes = map(_NOTE.match, getattr(problem, "__notes__", []))
+    return next((note[1] for note in notes if note and note[1] != MODEL_CALL), "")
 
 
 def _failed_node(snapshot: Any) -> str:

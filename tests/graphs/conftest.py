@@ -42,6 +42,8 @@ def cut_at_every_call(model, monkeypatch):
     Resumed, a run has the same result, and no call that was answered is made again.
     """
     monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+    # One call at a time: one that is in flight beside the one that fails may be made again.
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
 
     async def check(method: str, script: Callable[[], Script], question: str, contexts: Any, **settings: Any) -> Any:
         server = model(script())
@@ -68,8 +70,12 @@ def cut_at_every_call(model, monkeypatch):
 
 
 def _down(server: Any, replies: Script, at: int) -> Script:
+    """The endpoint is down from a call on. It fails slowly: what was answered before is committed by then."""
+
     def script(request: Request) -> Any:
-        return Raw(503, "{}") if any(late is request for late in server.requests[at:]) else replies(request)
+        if not any(late is request for late in server.requests[at:]):
+            return replies(request)
+        return Raw(503, "{}", drip=0.1)
 
     return script
 
