@@ -15,8 +15,6 @@ import aiohttp
 from inference import endpoint as client
 from inference.limiter import Limiter, priority
 
-__all__ = ["Sent", "by_question", "depths", "recording", "send_again", "send_in_lock_step"]
-
 
 @dataclass
 class Sent:

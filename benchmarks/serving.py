@@ -23,8 +23,6 @@ from hopgraph.simulation.endpoint import Endpoint
 from hopgraph.simulation.gold import cases_of
 from inference.errors import HopgraphError
 
-__all__ = ["ReplyTimes", "cpu_seconds", "forget", "serving"]
-
 
 @dataclass(frozen=True)
 class ReplyTimes:

@@ -29,8 +29,6 @@ if __name__ == "__main__":
 from inference.settings import get_settings
 from inference.weights import smollm2_path
 
-__all__ = ["CHAT_FLAGS", "EMBEDDING_FLAGS", "command", "environment", "installed", "model_folder", "serving"]
-
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 MODELS = ROOT / ".hopgraph" / "vllm"

@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
-__all__ = ["About", "Kind", "read_about", "read_abouts"]
-
 Kind = Literal["baseline", "method", "reader"]
 """A reader answers no question: it prepares an index for a method."""
 

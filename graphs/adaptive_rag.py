@@ -19,8 +19,6 @@ from nodes.kit.routing import with_context
 from nodes.retriever import retriever
 from nodes.router import given_route, router
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="Adaptive-RAG",
     summary="no search, one, or IRCoT, by how complex the question is",

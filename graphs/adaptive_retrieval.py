@@ -15,8 +15,6 @@ from nodes.intake import intake
 from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="Adaptive Retrieval",
     summary="a search for rare entities, none for popular ones",

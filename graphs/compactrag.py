@@ -19,8 +19,6 @@ from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
 from nodes.kit.state import QuestionInput
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="CompactRAG",
     summary="two calls a question, over question-answer pairs that were read beforehand",

@@ -15,8 +15,6 @@ from nodes.compactrag.state import ReaderInput, ReaderState
 from nodes.compactrag.verbatim_checker import verbatim_checker
 from nodes.kit.routing import with_context
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="CompactRAG's offline stage",
     summary="one passage into question-answer pairs",

@@ -24,8 +24,6 @@ from nodes.intake import intake
 from nodes.kit.routing import with_context
 from nodes.router import given_route, router
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="HANRAG",
     summary="a router to four paths, with noise-resistant retrieval",

@@ -16,8 +16,6 @@ from nodes.kit.routing import with_context
 from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
 
-__all__ = ["ABOUT", "builder", "fresh", "goes_on", "query"]
-
 ABOUT = About(
     name="IRCoT",
     summary="a search after every sentence of a chain of thought",

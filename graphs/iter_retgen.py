@@ -15,8 +15,6 @@ from nodes.kit.routing import with_context
 from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="Iter-RetGen",
     summary="each search goes out from the answer before it",

@@ -10,8 +10,6 @@ from nodes.generator import generator
 from nodes.intake import intake
 from nodes.kit.state import QuestionInput, State
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="No retrieval",
     summary="the model alone, without a search",

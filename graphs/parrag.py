@@ -22,8 +22,6 @@ from nodes.parrag.refiner import refiner
 from nodes.parrag.reviewer import is_accepted, reviewer
 from nodes.parrag.state import ParState
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="PAR-RAG",
     summary="a plan whose every step is acted on and reviewed",

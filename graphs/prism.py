@@ -17,8 +17,6 @@ from nodes.prism.selector import guess, selector, setwise
 from nodes.prism.state import PrismState
 from nodes.retriever import retriever
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="PRISM",
     summary="precision and recall in a loop over evidence sentences",

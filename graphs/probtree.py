@@ -17,8 +17,6 @@ from nodes.probtree.decomposer import decomposer
 from nodes.probtree.state import Branch, ProbTreeState
 from nodes.probtree.tree import children_of, ready
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="ProbTree",
     summary="a tree of sub-questions, each answered in three ways, of which the likeliest counts",

@@ -22,8 +22,6 @@ from nodes.prunerag.state import PruneState
 from nodes.prunerag.summarizer import summarizer
 from nodes.prunerag.tree import send
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="PruneRAG",
     summary="a decomposition tree, pruned by answer confidence",

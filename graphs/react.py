@@ -15,8 +15,6 @@ from nodes.intake import intake
 from nodes.kit.state import QuestionInput
 from nodes.retriever import retriever
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="ReAct",
     summary="thought, action (search, lookup, finish) and observation in turn",

@@ -15,8 +15,6 @@ from nodes.search_o1.reason_in_documents import reason_in_documents
 from nodes.search_o1.reasoner import reasoner
 from nodes.search_o1.state import SearchO1State, turn_id
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="Search-o1",
     summary="reasoning that pauses to search, and continues with what a separate call refines from the passages",

@@ -15,8 +15,6 @@ from nodes.hop import hop_generator, hop_retriever
 from nodes.intake import intake
 from nodes.kit.state import QuestionInput
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="Self-Ask",
     summary="follow-up questions, each looked up and answered",

@@ -11,8 +11,6 @@ from nodes.intake import intake
 from nodes.kit.state import QuestionInput, State
 from nodes.retriever import retriever
 
-__all__ = ["ABOUT", "builder"]
-
 ABOUT = About(
     name="Standard RAG",
     summary="one search, one answer",

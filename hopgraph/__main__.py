@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hopgraph.signals import stop_at_once
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line of this process; ctrl-C is answered from here on, imports included."""

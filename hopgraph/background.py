@@ -13,8 +13,6 @@ from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-__all__ = ["background_loop", "iterate", "run"]
-
 Result = TypeVar("Result")
 _LEAVING = 2.0
 """Seconds for closing connections when Python exits."""

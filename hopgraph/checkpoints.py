@@ -15,8 +15,6 @@ from hopgraph.background import background_loop, run
 from stores.async_saver import Delegating, InThreads
 from stores.checkpoints import open_checkpoints
 
-__all__ = ["asynchronous", "opened"]
-
 Saver = BaseCheckpointSaver[str]
 
 

@@ -10,8 +10,6 @@ from pydantic import ValidationError
 from inference.errors import InputError, did_you_mean
 from nodes.kit.context import Context
 
-__all__ = ["checked"]
-
 Settings = TypeVar("Settings", bound=Context)
 
 

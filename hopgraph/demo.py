@@ -24,8 +24,6 @@ from hopgraph.views.terminal import print_result
 from inference.settings import get_settings
 from nodes.compactrag.context import ReaderContext
 
-__all__ = ["main", "read_pairs"]
-
 DATA = Path(__file__).parent / "data" / "demo"
 INDEX = "demo"
 QUESTION = "3e5d2fae0bd911eba7f7acde48001122"

@@ -18,8 +18,6 @@ from hopgraph.mermaid import mermaid
 from hopgraph.methods import load
 from inference.errors import InputError
 
-__all__ = ["draw", "is_current", "png", "svg"]
-
 _FOLDER = files("hopgraph").joinpath("drawings")
 _LIGHT, _DARK = "#eef2fb", "#5b6b8c"
 _NODE = r'(<g id="node\d+" class="node">\n<title>{title}</title>\n)(.*?)<text([^<]*)</text>'

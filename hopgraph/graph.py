@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Given = QuestionInput | ReaderInput | Command[Any] | None
     Settings = Mapping[str, Any] | Context | None
 
-__all__ = ["MethodGraph"]
-
 _RUNTIME = "__pregel_runtime"
 """Key of the enclosing graph's runtime, in a config's `configurable`."""
 

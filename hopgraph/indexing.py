@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hopgraph.sources import find_sources, read_sources
 from inference.errors import InputError
-from stores.build import Built, Located, Progress, add_to_index
+from stores.build import add_to_index
 from stores.build import build_index as build
+from stores.collect import Built, Located, Progress
 from stores.passages import Passage, as_passage
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
-
-__all__ = ["build_index"]
 
 
 def build_index(

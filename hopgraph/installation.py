@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["PACKAGES", "check_packages"]
-
 PACKAGES = ("inference", "prompts", "stores", "nodes", "graphs")
 """Top-level packages of hopgraph. Their names are common: a folder of the user may shadow one."""
 

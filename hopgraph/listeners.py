@@ -11,8 +11,6 @@ from nodes.kit.state import Step
 if TYPE_CHECKING:
     from langgraph.types import StreamMode
 
-__all__ = ["Listeners"]
-
 
 class Listeners:
     """Passes the steps and events of a run to its callbacks."""

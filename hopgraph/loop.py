@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from hopgraph.signals import Stopped
 
-__all__ = ["run"]
-
 Result = TypeVar("Result")
 
 

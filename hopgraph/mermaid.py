@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from langchain_core.runnables.graph import Graph
 
-__all__ = ["mermaid"]
-
 
 def mermaid(graph: Graph) -> str:
     """A graph as Mermaid text: nodes by name, conditional edges dotted with their label, subgraphs in a box. Sorted."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hopgraph.graph import MethodGraph
     from nodes.kit.context import Context
 
-__all__ = ["ABOUTS", "METHODS", "READERS", "check_method", "context_class", "load", "make_context"]
-
 ABOUTS = read_abouts()
 """The `ABOUT` of each graph file, by id: baselines, methods, readers."""
 

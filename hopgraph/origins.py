@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hopgraph.results import Change
     from nodes.kit.context import Context
 
-__all__ = ["NAMESPACE", "Origin", "check_thread", "config_of", "find_origin", "new_thread", "origin_of", "thread_of"]
-
 NAMESPACE = uuid.UUID("6f0c1a52-43f1-5a0e-9d3c-2f6d8b7e4a10")
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _KEY = "hopgraph"

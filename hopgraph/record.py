@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from inference.ledger import Call
 
-__all__ = ["Exchange", "RunRecord", "read_record"]
-
 _BRANCH = "branch:to:"
 """Of the channel by which LangGraph starts a node."""
 _RETURN = "__return__"

@@ -11,8 +11,6 @@ from inference.ledger import Call, Cost, cost_of
 from nodes.kit.rendering import counted
 from nodes.kit.state import RunError, Status, Step
 
-__all__ = ["Change", "EvidencePassage", "Result", "Waiting", "result_of"]
-
 
 class EvidencePassage(TypedDict):
     """A passage of the evidence."""

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["EXITS", "Stopped", "at_once", "printed", "stop_at_once", "stopped", "wants_json"]
-
 EXITS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 """Exit code by signal, as in shells: 128 plus its number."""
 NAMES = {signal.SIGINT: "ctrl-C", signal.SIGTERM: "SIGTERM"}

@@ -10,10 +10,8 @@ from dataclasses import replace as with_values
 from pathlib import Path
 
 from inference.errors import InputError
-from stores.build import Located
+from stores.collect import Located
 from stores.passages import read_numbered
-
-__all__ = ["Sources", "find_sources", "read_sources"]
 
 _JSON_LINES = (".jsonl", ".jsonl.gz")
 

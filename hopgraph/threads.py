@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from nodes.kit.context import Context
 
-__all__ = ["Thread", "changed", "evidence_passages", "read_result", "read_thread", "readable", "values_of"]
-
 
 @dataclass(frozen=True)
 class Thread:

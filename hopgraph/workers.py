@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable
 from inference.endpoints import limiters
 from inference.limiter import Limiter
 
-__all__ = ["run_workers"]
-
 
 async def run_workers(one: Callable[[], Awaitable[None]], left: Callable[[], bool], at_once: Callable[[], int]) -> None:
     """Run tasks concurrently until none is left.

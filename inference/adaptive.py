@@ -25,8 +25,6 @@ from typing import Literal
 
 from inference.fixed_limit import Attempt, FixedLimit
 
-__all__ = ["MAX_LIMIT", "OPENING", "TICK", "AdaptiveLimit"]
-
 OPENING = 24
 """Initial limit of an unknown endpoint. One that is slower with 24 calls than with 8 loses little on the first of a
 thousand; one that takes 256 reaches its limit after four reply latencies."""

@@ -8,8 +8,6 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["is_url", "server_root", "shown", "suggested_url"]
-
 
 def is_url(url: str) -> bool:
     """Whether it is an http(s) URL with a host."""

@@ -9,15 +9,6 @@ from typing import Any, Literal
 
 from inference.structured import Token, well_formed
 
-__all__ = [
-    "Message",
-    "Reply",
-    "Schema",
-    "name_of",
-    "read_reply",
-    "without_reasoning",
-]
-
 _LONGEST_REPLY, _LONGEST_NAME = 1_000_000, 200
 """Maximum characters read of a reply, and of a name in it."""
 _ROUNDING = 0.01

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-__all__ = ["answered", "begin", "draining", "finish", "in_flight", "on_drain", "request"]
-
 _draining = False
 _in_flight = 0
 _waiting: asyncio.Future[None] | None = None

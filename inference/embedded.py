@@ -29,8 +29,6 @@ from inference.locks import exclusive, is_locked, lock
 from inference.settings import Settings, get_settings
 from inference.weights import smollm2_path
 
-__all__ = ["Server", "ensure_server", "model_file"]
-
 _START_TIMEOUT = 600.0
 """Seconds allowed for loading a model; a large one loads slowly from a slow disk."""
 _SILENCE = 60.0

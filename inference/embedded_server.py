@@ -22,8 +22,6 @@ from typing import Any
 
 from inference.locks import lock, unlock
 
-__all__ = ["ALREADY_SERVING", "STATE", "main", "start_llama", "usable_cores"]
-
 STATE = "server.json"
 """State file, written once the server listens: url, pid, model, file, context, parallel."""
 ALREADY_SERVING = 75

@@ -20,8 +20,6 @@ from inference.server import Server
 from inference.settings import Settings
 from inference.sse import on_text, post_streamed
 
-__all__ = ["Endpoint"]
-
 _log = logging.getLogger(__name__)
 _RESERVED = frozenset(
     {"model", "messages", "temperature", "max_tokens", "seed", "response_format", "logprobs", "top_logprobs"}

@@ -11,8 +11,6 @@ from inference.endpoint import Endpoint
 from inference.limiter import Limiter
 from inference.settings import Role, get_settings
 
-__all__ = ["calls_at_once", "get_endpoint", "limiters"]
-
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
 _limiters: WeakValueDictionary[tuple[str, int | str], Limiter] = WeakValueDictionary()
 """One limiter per server, shared by all event loops (`graph.invoke` runs its own)."""

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "DeadlineError",
-    "EndpointError",
-    "HopgraphError",
-    "InputError",
-    "ModelOutputError",
-    "PromptTooLong",
-    "StoreError",
-    "did_you_mean",
-]
-
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The start of a hint, such as `did you mean 'prism'? `; "" without a close match."""

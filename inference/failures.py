@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from inference.errors import EndpointError, PromptTooLong, did_you_mean
 from inference.http import Refusal, is_retryable, root_cause
 
-__all__ = ["Target", "explain", "is_overload"]
-
 _OVERLOADED = frozenset({429, 503, 529})
 _LONGEST_MESSAGE = 300
 """Maximum characters shown of a server's message."""

@@ -14,8 +14,6 @@ from urllib.request import getproxies, proxy_bypass
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Connections", "Refusal", "is_retryable", "is_transient", "retry_after_seconds", "root_cause"]
-
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
 """Besides 5xx. A 400 is caused by the request and would fail again."""
 _NEVER = frozenset({501, 505})

@@ -11,8 +11,6 @@ from typing import Any, Literal
 from inference.chat import Message
 from inference.http import Refusal
 
-__all__ = ["SCHEMA_ROOM", "JsonForm", "described", "form_of", "in_form", "refuses_form", "weaker"]
-
 JsonForm = Literal["json_schema", "json_object", "prompt"]
 """From the strongest, which the server enforces, to the weakest."""
 SCHEMA_ROOM = 400

@@ -8,8 +8,6 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-__all__ = ["Call", "Cost", "cost_of"]
-
 
 class Call(TypedDict):
     """One model call or one search, as stored in the state."""

@@ -17,8 +17,6 @@ from typing import Literal
 from inference.adaptive import TICK, AdaptiveLimit
 from inference.fixed_limit import Attempt, FixedLimit
 
-__all__ = ["Limiter", "current_priority", "on_waiting", "priority"]
-
 priority: ContextVar[int | Callable[[], int]] = ContextVar("priority", default=0)
 """Scheduling priority of a task's calls: lower runs first; ties are FIFO. A function is asked for each call.
 

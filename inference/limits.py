@@ -9,8 +9,6 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["QUESTION_LENGTH", "UNKNOWN", "Limited", "LongText", "QuestionText", "close_json", "shorten"]
-
 UNKNOWN = "unknown"
 """A missing answer, wherever steps are written: in prompts, for encoders, in training data."""
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)")

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["claimed", "exclusive", "is_locked", "lock", "unlock"]
-
 
 def lock(file: IO[Any] | int, *, shared: bool = False, wait: bool = False) -> bool:
     """Lock an open file or descriptor until it is closed; False if another process has it.

@@ -13,8 +13,6 @@ from inference.http import Connections, Refusal
 if TYPE_CHECKING:
     from inference.server_info import ServerInfo
 
-__all__ = ["count_tokens", "fits"]
-
 _TEMPLATE_TOKENS = 32
 """Tokens added by a chat template, per message and for a default system message."""
 

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from inference.chat import Message, Reply
 from inference.structured import Token
 
-__all__ = ["ResponseCache", "cache_key", "pack_reply", "unpack_reply", "worth_caching"]
-
 _UNFINISHED = frozenset({"length", "content_filter", "abort", "error"})
 """Finish reasons of incomplete replies, which are not cached."""
 

@@ -11,8 +11,6 @@ from inference.http import retry_after_seconds
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["retry_policy"]
-
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 30.0
 """Backoff in seconds: initial and maximum."""
 

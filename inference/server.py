@@ -22,8 +22,6 @@ from inference.settings import Settings
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
 
-__all__ = ["Server"]
-
 _log = logging.getLogger(__name__)
 _WORTH_SAYING = 1.0
 """Minimum seconds of a backoff that is reported to the user."""

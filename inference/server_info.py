@@ -10,8 +10,6 @@ from inference.base_url import server_root
 from inference.chat import name_of
 from inference.http import Connections, Refusal
 
-__all__ = ["ServerInfo", "model_rows", "server_info", "server_version"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from inference.http import Refusal
 from inference.limiter import Limiter
 
-__all__ = ["LoadWatch"]
-
 _PAUSE = 0.5
 """Seconds between two polls, once the limit has settled."""
 

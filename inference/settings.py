@@ -17,8 +17,6 @@ from pydantic_settings.exceptions import SettingsError
 
 from inference.errors import InputError
 
-__all__ = ["Role", "Server", "Settings", "get_settings", "overridden", "unknown_variables"]
-
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 

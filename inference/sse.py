@@ -8,8 +8,6 @@ from typing import Any
 
 from inference.http import Connections, Refusal
 
-__all__ = ["Joined", "on_text", "post_streamed"]
-
 on_text: ContextVar[Callable[[str], Awaitable[None]] | None] = ContextVar("on_text", default=None)
 """Awaited with the reply's text so far as it grows, and with "" when an attempt starts. Unset: no streaming."""
 

@@ -10,19 +10,6 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-__all__ = [
-    "EACH",
-    "BadOutput",
-    "Span",
-    "Token",
-    "field_logprobs",
-    "field_paths",
-    "field_span",
-    "parse_output",
-    "true_probability",
-    "well_formed",
-]
-
 Output = TypeVar("Output", bound=BaseModel)
 
 

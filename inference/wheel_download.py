@@ -22,8 +22,6 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Report", "WheelDownload"]
-
 Report = Callable[[int], None]
 """Called with the bytes of the wheel received so far."""
 _CHUNK = 1 << 20

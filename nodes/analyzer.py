@@ -14,8 +14,6 @@ from nodes.kit.rendering import plain, quoted
 from nodes.kit.state import Node, State
 from nodes.kit.steps import logged
 
-__all__ = ["MAX_SUBQUESTIONS", "Subquestions", "ThoughtAndSubquestions", "analyzer"]
-
 MAX_SUBQUESTIONS = 8
 
 

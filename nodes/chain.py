@@ -9,16 +9,6 @@ from typing_extensions import TypedDict
 from nodes.kit.rendering import UNKNOWN, quoted
 from nodes.kit.state import PassageRef
 
-__all__ = [
-    "Hop",
-    "Relevance",
-    "chain_blocks",
-    "chain_evidence",
-    "hop_id",
-    "next_hop",
-    "written",
-]
-
 
 class Relevance(TypedDict):
     """The relevance discriminator's verdict on a passage (HANRAG, App. A.3)."""

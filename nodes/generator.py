@@ -19,15 +19,6 @@ from nodes.kit.rendering import passage_blocks, plain, quoted, sentence_block
 from nodes.kit.state import Node, PassageRef, SentenceRef, State, Status, as_refs
 from nodes.kit.steps import logged
 
-__all__ = [
-    "Answer",
-    "FinalAnswer",
-    "ReasonedAnswer",
-    "generator",
-    "passages_or_sentences",
-    "read_answer",
-]
-
 
 class Answer(BaseModel):
     """Output of the generator."""

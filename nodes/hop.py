@@ -18,8 +18,6 @@ from nodes.kit.steps import logged
 from nodes.retriever import retriever
 from prompts.parsing import COMMON
 
-__all__ = ["hop_generator", "hop_retriever"]
-
 
 def hop_retriever() -> Node:
     """A node that searches for the hop's question, `seed`; the results are its `candidates`."""

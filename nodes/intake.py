@@ -19,19 +19,6 @@ from prompts.loader import parse_override
 from stores.given import put_given
 from stores.passages import Passage
 
-__all__ = [
-    "MAX_QUESTION",
-    "check_input",
-    "check_passage",
-    "check_question",
-    "context_of",
-    "fresh",
-    "given_passages",
-    "intake",
-    "require_ids",
-    "store_given",
-]
-
 MAX_QUESTION = 20_000
 """Characters. The longest question of the benchmarks has under 1,000."""
 

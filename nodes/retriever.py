@@ -15,8 +15,6 @@ from nodes.kit.state import Node, PassageRef, State
 from nodes.kit.steps import logged, step
 from stores.given import PREFIX
 
-__all__ = ["retriever"]
-
 
 def retriever(
     *,

@@ -18,8 +18,6 @@ from nodes.kit.rendering import quoted
 from nodes.kit.state import Node
 from nodes.kit.steps import logged, step
 
-__all__ = ["given_route", "normalized", "router"]
-
 
 def normalized(label: object) -> object:
     """A label as in the schema; HANRAG's prompt spells one "single-step question"."""

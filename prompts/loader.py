@@ -14,16 +14,6 @@ from inference.errors import InputError, did_you_mean
 from inference.settings import get_settings
 from prompts.parsing import Prompt, decode, parse_prompt, parse_replacement, read_text, split_header
 
-__all__ = [
-    "check_names",
-    "check_overlay",
-    "is_same_text",
-    "load_prompt",
-    "parse_override",
-    "prompt_names",
-    "prompt_text",
-]
-
 FOLDER = Path(__file__).parent
 _NAME = re.compile(r"[a-z0-9_]+/[a-z0-9_]+")
 

@@ -19,8 +19,6 @@ from typing import Any
 from inference.chat import Message
 from inference.errors import InputError
 
-__all__ = ["COMMON", "MAX_BYTES", "Prompt", "decode", "parse_prompt", "parse_replacement", "read_text", "split_header"]
-
 _VARIABLE = re.compile(r"\{\{\{\{|\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _BRACES = re.compile(_VARIABLE.pattern + r"|\{\{")
 _ROLE = re.compile(r"^# (system|user)[ \t]*$", re.MULTILINE)

@@ -16,8 +16,6 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
-__all__ = ["AsyncMethods", "Delegating", "InThreads", "called"]
-
 
 class AsyncMethods(BaseCheckpointSaver[str]):
     """LangGraph's asynchronous methods; a subclass's `_call` runs the synchronous ones."""

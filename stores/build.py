@@ -31,8 +31,6 @@ from stores.vector_store import vector_store
 from stores.vectors import KeptVectors, vector_key
 from stores.versions import building, prune
 
-__all__ = ["Built", "Located", "Progress", "add_to_index", "build_index", "rebuild_index", "remove_from_index"]
-
 BATCH = 256
 """Passages encoded between two commits, the most a kill can lose."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["WRITABLE", "postgres_error", "sqlite_error", "with_clear_errors"]
-
 WRITABLE = "set HOPGRAPH_CHECKPOINTS or HOPGRAPH_HOME to a place that can be written"
 
 Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")

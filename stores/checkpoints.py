@@ -23,16 +23,6 @@ from stores.checkpoint_errors import WRITABLE, postgres_error, sqlite_error, wit
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = [
-    "KeptThread",
-    "checkpoint_place",
-    "kept_threads",
-    "only_here",
-    "open_checkpoints",
-    "open_served_checkpoints",
-    "without_password",
-]
-
 _POSTGRES = ("postgres", "postgresql")
 
 

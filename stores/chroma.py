@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from stores.ranking import Ranking
 
-__all__ = ["Chroma", "ChromaVectors"]
-
 COLLECTION = "passages"
 BATCH = 5_000
 """Rows per write; Chroma's limit is 5,461."""

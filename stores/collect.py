@@ -16,8 +16,6 @@ from stores.passages import Passage
 from stores.records import UNORDERED, Records
 from stores.sentences import split_sentences
 
-__all__ = ["Built", "ContentHash", "Located", "Progress", "batches", "collect", "compare", "content_hash"]
-
 READ_BATCH = 512
 
 T = TypeVar("T")

@@ -10,8 +10,6 @@ from inference.errors import InputError
 from stores.passages import Passage
 from stores.sentences import split_sentences
 
-__all__ = ["LONG_PASSAGE", "MAX_WORDS", "cut_sentences", "part_ids", "shorten_sentences", "split_passage", "word_count"]
-
 MAX_WORDS = 150
 """Maximum words of a passage split from a longer text: about 200 tokens, within the default encoder's 256."""
 LONG_PASSAGE = 300

@@ -22,8 +22,6 @@ from stores.sentences import split_sentences
 if TYPE_CHECKING:
     from langchain_core.documents import Document as Loaded
 
-__all__ = ["SUFFIXES", "load_documents", "split_passage"]
-
 MAX_BYTES = 100_000_000
 
 

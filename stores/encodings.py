@@ -10,8 +10,6 @@ from typing import NoReturn
 
 from inference.errors import InputError
 
-__all__ = ["clean_text", "find_encoding"]
-
 _log = logging.getLogger(__name__)
 _MARKS = [
     (codecs.BOM_UTF8, "utf-8-sig"),

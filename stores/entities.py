@@ -11,8 +11,6 @@ from stores.sentences import MODEL
 if TYPE_CHECKING:
     from spacy.language import Language
 
-__all__ = ["Entity", "find_entities"]
-
 LONGEST = 20_000
 """Maximum characters processed: memory grows with the length. Passages of an index have at most 300 words."""
 

@@ -20,8 +20,6 @@ from inference.encoders.vectors import Vectors
 from inference.errors import InputError
 from inference.settings import get_settings
 
-__all__ = ["Exemplar", "ExemplarStep", "choose_exemplars", "load_exemplars", "read_exemplars"]
-
 Action = Literal["Retrieve", "Answer"]
 
 # Questions of an evaluation start together; one of them encodes the exemplars for all.

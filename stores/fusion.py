@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["RRF_K", "fuse"]
-
 RRF_K = 2
 """Rank constant: a higher one reduces the weight of top ranks. The paper's 60 suits dozens of rankings, where agreement
 counts; with two, a top rank in one must suffice. On the data of `benchmarks/recall.py`, 1 to 3 score alike, and 60 is

@@ -16,8 +16,6 @@ from stores.sentences import split_sentences
 from stores.sparse import tokenize
 from stores.sqlite import select_in
 
-__all__ = ["PREFIX", "get_given", "given_ids", "put_given", "rank_given"]
-
 PREFIX = "given-"
 """Prefix of given passages' ids."""
 

@@ -31,8 +31,6 @@ from stores.records import Records
 from stores.sparse import SPARSE, Sparse
 from stores.vector_store import OpenVectors, vector_store
 
-__all__ = ["Hit", "Index", "Mode", "list_indexes", "open_index"]
-
 Mode = Literal["hybrid", "dense", "sparse"]
 
 DEPTH = 50

@@ -13,8 +13,6 @@ from stores.index import Index
 from stores.manifest import index_folder
 from stores.pairs import Pairs
 
-__all__ = ["open_pairs", "writing"]
-
 _open: dict[Path, tuple[int, Pairs]] = {}
 _opening = threading.Lock()
 

@@ -23,19 +23,6 @@ from typing import Any
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 
-__all__ = [
-    "FORMAT",
-    "Manifest",
-    "check_encoder",
-    "current_version",
-    "file_sizes",
-    "index_again",
-    "index_command",
-    "index_folder",
-    "indexes_folder",
-    "set_current",
-]
-
 FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 

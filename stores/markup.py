@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from bs4.builder import HTMLTreeBuilder
     from bs4.element import NavigableString
 
-__all__ = ["Section", "read_html", "read_markdown", "read_text"]
-
 _HEADING = "\x1e"
 """Marks headings in text extracted from HTML; a control character, which no document's text contains."""
 _DROPPED_TAGS = ["script", "style", "template", "noscript", "svg", "nav", "iframe", "button", "select"]

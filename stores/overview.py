@@ -15,8 +15,6 @@ from inference.locks import claimed, is_locked
 from stores.manifest import Manifest, current_version, index_folder, indexes_folder
 from stores.vector_store import vector_store
 
-__all__ = ["IndexInfo", "index_infos", "remove_index"]
-
 
 @dataclass(frozen=True)
 class IndexInfo:

@@ -31,8 +31,6 @@ from stores.readings import Pair, Reading, pair_text
 if TYPE_CHECKING:
     from stores.index import Index
 
-__all__ = ["Pairs"]
-
 FORMAT = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

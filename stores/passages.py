@@ -13,8 +13,6 @@ from typing import Any, BinaryIO, cast
 
 from inference.errors import InputError
 
-__all__ = ["Passage", "as_passage", "content_id", "read_numbered", "read_passages"]
-
 
 @dataclass(frozen=True, slots=True)
 class Passage:

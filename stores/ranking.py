@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ranking", "best"]
-
 Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Rows, best first, and their scores."""
 

@@ -17,8 +17,6 @@ from stores.manifest import index_again
 from stores.passages import Passage
 from stores.sqlite import select_in
 
-__all__ = ["Records", "searchable"]
-
 _TABLE = """
 CREATE TABLE IF NOT EXISTS passages (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text TEXT NOT NULL, sentences TEXT NOT NULL,

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from inference.errors import StoreError
 
-__all__ = ["Responses", "open_responses"]
-
 
 class Responses:
     """A key-value table in one SQLite file, shared by threads and processes.

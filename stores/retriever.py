@@ -10,8 +10,6 @@ from langchain_core.retrievers import BaseRetriever
 
 from stores.index import Mode, open_index
 
-__all__ = ["HopgraphRetriever"]
-
 
 class HopgraphRetriever(BaseRetriever):
     """Searches an index by name: `HopgraphRetriever(index="wiki", k=10).invoke("...")`.

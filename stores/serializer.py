@@ -7,8 +7,6 @@ from typing import Any
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-__all__ = ["PackingSerializer"]
-
 _PACKED = "+zlib"
 _MIN_PACKED = 512
 """Bytes; smaller values are stored uncompressed."""

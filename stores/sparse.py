@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from stores.ranking import Ranking, best
 
-__all__ = ["SPARSE", "Sparse", "tokenize"]
-
 TITLE_WEIGHT = 2
 """Weight of the title's words, relative to the text's."""
 K1, B = 1.2, 0.75

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["select_in"]
-
 _KEYS = 500
 """Keys per statement; SQLite's limit was 999 before version 3.32."""
 

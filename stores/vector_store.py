@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stores.manifest import Manifest
     from stores.ranking import Ranking
 
-__all__ = ["OpenVectors", "VectorStore", "vector_store"]
-
 
 class OpenVectors(Protocol):
     """The vectors of one version of an index, open for searching. Thread-safe, immutable."""

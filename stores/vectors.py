@@ -13,8 +13,6 @@ import numpy as np
 from inference.encoders.vectors import Vectors
 from stores.sqlite import select_in
 
-__all__ = ["KeptVectors", "vector_key"]
-
 
 def vector_key(encoder: str, text: str) -> bytes:
     """Cache key of a text's vector under an encoder, 16 bytes."""

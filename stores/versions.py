@@ -17,8 +17,6 @@ from inference.settings import get_settings
 from stores.manifest import Manifest, current_version
 from stores.vector_store import vector_store
 
-__all__ = ["building", "prune"]
-
 
 @contextlib.contextmanager
 def building(folder: Path, name: str) -> Iterator[None]:

@@ -17,8 +17,6 @@ from inference.heads.trunk import Array
 if TYPE_CHECKING:
     from training.fitting import Schedule
 
-__all__ = ["WEIGHTS", "guarded", "parser", "trained", "trainer"]
-
 WEIGHTS = Path(__file__).parents[1] / "inference" / "heads"
 """Folder of the shipped weights."""
 

@@ -21,8 +21,6 @@ from training.extractor_cases import apart, reversed_pair, training_cases, witho
 from training.extractor_data import Example, examples, phrase, shortened, training_examples
 from training.measures import agreement, table
 
-__all__ = ["EXTRACTORS", "evaluation_report", "main"]
-
 
 def _closest_pair(question: str, context: str) -> tuple[str, str]:
     """The pair whose question shares most words with the one asked."""

@@ -14,8 +14,6 @@ from inference.heads.pair_context import fresh_words
 from training.extractor_data import Example
 from training.words import normalised, within
 
-__all__ = ["Lookalikes", "apart", "reversed_pair", "training_cases", "without_answer"]
-
 
 class Lookalikes:
     """Pairs of other rows whose question starts alike ("When was ..."): noise that a retriever brings."""

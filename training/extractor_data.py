@@ -10,8 +10,6 @@ from pathlib import Path
 from training.rows import malformed, rows_of, text_of
 from training.words import normalised
 
-__all__ = ["Example", "examples", "phrase", "shortened", "training_examples"]
-
 
 @dataclass(frozen=True, slots=True)
 class Example:

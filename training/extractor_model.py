@@ -18,8 +18,6 @@ from training.extractor_data import Example
 from training.fitting import Schedule, fit
 from training.layers import SpanHead, States, UpperLayers, array, padded, span_loss
 
-__all__ = ["ANSWERED", "SCHEDULE", "Marked", "SpanModel", "mark", "train"]
-
 SCHEDULE = Schedule(epochs=2, batch=16)
 ANSWERED = 0.035
 """Share of held-out examples without an answer that may be answered."""

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 from training.layers import UpperLayers
 
-__all__ = ["Schedule", "fit"]
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:

@@ -14,8 +14,6 @@ from pathlib import Path
 from training.rows import dev_questions, malformed, rows_of, text_of
 from training.words import normalised
 
-__all__ = ["Labelled", "evaluation_sets", "held_out", "training_rows"]
-
 
 @dataclass(frozen=True, slots=True)
 class Labelled:

@@ -16,8 +16,6 @@ from training.fitting import Schedule, fit
 from training.hop_data import Labelled
 from training.layers import ClassHead, States, UpperLayers, array, mean_state, pooled_texts
 
-__all__ = ["SCHEDULE", "HopModel", "feature_worth", "train"]
-
 SCHEDULE = Schedule(epochs=2)
 PIECES_HIDDEN = 0.1
 """Share of word pieces masked from the upper layers in training, against memorising names and phrases that recur in

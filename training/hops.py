@@ -21,8 +21,6 @@ from training.command import WEIGHTS, guarded, trained, trainer
 from training.hop_data import Labelled, evaluation_sets, training_rows
 from training.measures import Matrix, class_f1, confusion, macro_f1, shares_right, table
 
-__all__ = ["evaluation_report", "main"]
-
 
 def _matrix(rows: Sequence[Labelled], predicted: Sequence[int]) -> Matrix:
     return confusion([row.hops - 1 for row in rows], [hops - 1 for hops in predicted], 4)

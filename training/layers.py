@@ -17,18 +17,6 @@ from torch.nn import functional
 
 from inference.heads.trunk import ATTENTION_HEADS, Array, Trunk
 
-__all__ = [
-    "ClassHead",
-    "SpanHead",
-    "States",
-    "UpperLayers",
-    "array",
-    "mean_state",
-    "padded",
-    "pooled_texts",
-    "span_loss",
-]
-
 _WIDTH = 384
 _console = Console(stderr=True)
 

@@ -10,19 +10,6 @@ from numpy.typing import NDArray
 
 from hopgraph.evaluation.metrics import exact_match, token_f1
 
-__all__ = [
-    "Matrix",
-    "Scores",
-    "agreement",
-    "calibration_error",
-    "class_f1",
-    "confusion",
-    "macro_f1",
-    "ranked_right",
-    "shares_right",
-    "table",
-]
-
 Scores = NDArray[np.float64]
 Matrix = NDArray[np.int64]
 """Shape (classes, classes): rows of data by true class (rows) and predicted class (columns)."""

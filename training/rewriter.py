@@ -19,9 +19,6 @@ from training.command import guarded, trained, trainer
 from training.measures import agreement, table
 from training.rewriter_data import Example, examples, gold_edit, training_examples
 
-__all__ = ["REWRITERS", "evaluation_report", "main"]
-
-
 _PRONOUN = re.compile(
     r"\b((?P<whose>his|its|their|her(?= [a-z]))|he|she|it|they|him|her|them|(this|these|those) [a-z]+)\b", re.IGNORECASE
 )

@@ -11,8 +11,6 @@ from inference.heads.rewriter import FORMS, Edit
 from training.rows import malformed, rows_of, text_of
 from training.words import normalised
 
-__all__ = ["Example", "examples", "gold_edit", "training_examples"]
-
 
 @dataclass(frozen=True, slots=True)
 class Example:

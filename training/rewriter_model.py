@@ -16,8 +16,6 @@ from training.fitting import Schedule, fit
 from training.layers import SpanHead, States, UpperLayers, array, padded, span_loss
 from training.rewriter_data import Example, gold_edit
 
-__all__ = ["SCHEDULE", "EditModel", "train"]
-
 SCHEDULE = Schedule(epochs=3)
 
 

@@ -12,8 +12,6 @@ from typing import Any
 from inference.errors import InputError
 from training.words import normalised
 
-__all__ = ["dev_questions", "malformed", "objects_of", "rows_of", "text_of", "write_rows"]
-
 
 def malformed(where: str, complaint: str) -> InputError:
     """The error for a malformed row."""

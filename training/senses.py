@@ -16,8 +16,6 @@ from pathlib import Path
 from inference.errors import InputError
 from training.command import WEIGHTS, guarded, parser
 
-__all__ = ["count_senses", "write_table"]
-
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 TABLE = WEIGHTS / "wordnet" / "senses.txt"
 HEADER = """\

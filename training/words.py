@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["content_words", "normalised", "within"]
-
 
 def normalised(text: str) -> str:
     """A text without case, punctuation and repeated white space, the key for duplicate questions."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from nodes.kit.events import Event
     from nodes.kit.state import RunError
 
-__all__ = ["ask", "resume"]
-
 Show = Literal["nothing", "status", "lines", "json"]
 Stream = Annotated[
     bool, typer.Option("--stream", help="Show events as they happen, on standard error; with --json as JSON.")

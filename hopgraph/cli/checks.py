@@ -9,8 +9,6 @@ import typer
 
 from inference.errors import InputError
 
-__all__ = ["check_endpoint", "check_index", "confirm", "run_checkpoints"]
-
 
 def check_index(name: str | None) -> None:
     """Check that an index exists; called before a model is started."""

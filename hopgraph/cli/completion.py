@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from pathlib import Path
 
-__all__ = ["indexes", "methods", "methods_and_all", "modes", "prompt_files", "threads"]
-
 LISTED = 50
 """Number of threads offered, the latest ones."""
 

@@ -17,8 +17,6 @@ import typer
 from hopgraph.cli.errors import print_json
 from hopgraph.cli.probing import Finding, probe
 
-__all__ = ["doctor"]
-
 PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "spacy", "xllamacpp")
 
 

@@ -20,8 +20,6 @@ import typer
 from hopgraph.signals import EXITS, Stopped, printed, stopped, wants_json
 from inference.errors import HopgraphError
 
-__all__ = ["Leave", "note", "print_json", "reported"]
-
 _USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """click's `ClickException`, which typer bundles without exporting it."""
 

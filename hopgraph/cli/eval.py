@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from hopgraph.evaluation.plan import Variant
     from hopgraph.evaluation.summary import Summary
 
-__all__ = ["EvalCommand", "evaluate"]
-
 
 class EvalCommand(TyperCommand):
     """The command; its help lists datasets and suites, which are imported only then."""

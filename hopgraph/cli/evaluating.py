@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hopgraph.evaluation.scoring import Record
     from hopgraph.evaluation.summary import Summary
 
-__all__ = ["agents", "beside_papers", "check_gate", "judge", "passed", "resume", "run"]
-
 
 @contextmanager
 def agents(about: dict[str, Any], questions: list[Question], index: str | None) -> Iterator[None]:

@@ -9,8 +9,6 @@ import typer
 
 from hopgraph.cli import completion
 
-__all__ = ["graph"]
-
 
 def graph(
     method: Annotated[

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
     from hopgraph.cli.progress import Progress as Shown
     from hopgraph.sources import Sources
-    from stores.build import Built, Progress
+    from stores.collect import Built, Progress
     from stores.index import Hit, Index
-
-__all__ = ["index", "search"]
 
 SHOWN = 10
 """Maximum number of duplicates and empty texts listed; `--json` lists all."""

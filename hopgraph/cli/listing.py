@@ -17,8 +17,6 @@ from hopgraph.cli.stopping import stoppable
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
 
-__all__ = ["lists", "rm"]
-
 _AGAIN = "run the same command again to delete the rest"
 _INTERRUPT = "__interrupt__"
 """LangGraph's channel for interrupts."""

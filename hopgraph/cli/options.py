@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["AsJson", "Cached", "settings_of"]
-
 
 def _use_cache(context: typer.Context, wanted: bool) -> bool:
     """Enable the reply cache for the duration of the command."""

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from inference.endpoint import Endpoint
     from inference.settings import Role
 
-__all__ = ["Finding", "probe"]
-
 MIN_CONTEXT = 4096
 """Context length in tokens below which prompts with five passages of typical length may be truncated."""
 _FORMS = {

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-__all__ = ["Progress", "progress", "progress_line"]
-
 EVERY = 10.0
 """Seconds between two lines if stderr is not a terminal."""
 

@@ -10,8 +10,6 @@ import typer
 
 from hopgraph.cli import completion
 
-__all__ = ["prompts"]
-
 prompts = typer.Typer(invoke_without_command=True, help="List the prompts, show one, or check an overlay folder.")
 
 

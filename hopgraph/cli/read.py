@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hopgraph.knowledge.report import Report
     from stores.readings import Reading
 
-__all__ = ["print_report", "read"]
-
 
 def read(
     index: Annotated[

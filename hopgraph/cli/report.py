@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["report"]
-
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of evaluation runs.")],

@@ -11,8 +11,6 @@ from hopgraph.results import Waiting
 from inference.errors import InputError
 from nodes.kit.rendering import plain
 
-__all__ = ["ask_at_terminal", "how_to_decide", "read_decisions"]
-
 _FIRST = ("problem", "question", "chain", "answer", "verdict", "evidence")
 """Fields shown to the person, in this order."""
 

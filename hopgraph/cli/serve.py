@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["serve"]
-
 
 def serve(
     model: Annotated[str, typer.Option(help="smollm2, or a GGUF file.", show_default=True)] = "smollm2",

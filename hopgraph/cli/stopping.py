@@ -20,8 +20,6 @@ from inference import drain
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["DRAIN", "drained", "resumable", "stoppable"]
-
 DRAIN = 25.0
 """Seconds that model calls in flight may take after SIGTERM: less than the 30 s after which Kubernetes kills."""
 SETTLE = 0.5

@@ -13,8 +13,6 @@ import typer
 if TYPE_CHECKING:
     from inference.settings import Settings
 
-__all__ = ["studio"]
-
 PORT = 2024
 """LangGraph's default port."""
 LISTED = 200

@@ -10,8 +10,6 @@ import typer
 
 from hopgraph.cli import completion
 
-__all__ = ["trace"]
-
 
 def trace(
     thread: Annotated[

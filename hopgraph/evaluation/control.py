@@ -14,8 +14,6 @@ from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.metrics import METRICS, Review, containment
 from hopgraph.results import Result
 
-__all__ = ["answered_right", "hop_counts", "levels", "reviews"]
-
 _HOPS = re.compile(r"(\d+) hops? \((?:predicted|given)\)")
 MAX_HOPS = 4
 """Largest hop count; larger ones count as this (PAR-RAG, Eq. 6)."""

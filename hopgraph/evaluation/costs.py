@@ -12,8 +12,6 @@ from hopgraph.evaluation.registry import Registry
 from hopgraph.evaluation.statistics import Estimate
 from inference.ledger import Cost
 
-__all__ = ["COSTS", "TOTALS", "Price", "Totals", "retrieval_efficiency"]
-
 COSTS: Registry[Cost] = Registry()
 """Costs of a question, from its result's `cost`."""
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Question", "SubQuestion", "as_row", "sample"]
-
 
 @dataclass(frozen=True)
 class SubQuestion:

@@ -15,8 +15,6 @@ from inference.errors import InputError
 if TYPE_CHECKING:
     from hopgraph.evaluation.files import Row
 
-__all__ = ["DATASETS", "Dataset", "read_questions"]
-
 Reader = Callable[["Row", str], Iterable[Question]]
 """Questions of one row of an official file; the second argument is the default id."""
 

@@ -15,8 +15,6 @@ from hopgraph.evaluation.summary import summarise
 from inference.errors import InputError
 from stores.passages import Passage
 
-__all__ = ["EXPORTS", "export"]
-
 _DOCS = 5
 """Documents per question in HippoRAG's results."""
 

@@ -16,8 +16,6 @@ from typing import Any
 from inference.errors import InputError
 from inference.structured import well_formed
 
-__all__ = ["Row", "read_file"]
-
 _NAMES = {dict: "an object", list: "a list", str: "text", bool: "true/false", int: "a number", float: "a number"}
 
 

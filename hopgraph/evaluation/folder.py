@@ -19,8 +19,6 @@ from hopgraph.evaluation.scoring import Record, record_of
 from inference.errors import InputError, StoreError
 from inference.locks import lock
 
-__all__ = ["FORMAT", "Lines", "RunFolder", "differences", "needs_judge"]
-
 FORMAT = 1
 
 

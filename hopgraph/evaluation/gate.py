@@ -20,8 +20,6 @@ from hopgraph.evaluation.statistics import SIGNIFICANT, Comparison, compare
 from hopgraph.evaluation.summary import ALL_METRICS, Summary, value_of
 from inference.errors import InputError, did_you_mean
 
-__all__ = ["Check", "Gate", "failures", "read_gate"]
-
 _DEFAULT = ("em", "f1")
 """Metrics of a `--max-drop` without a metric."""
 

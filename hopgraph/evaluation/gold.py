@@ -12,8 +12,6 @@ from hopgraph.evaluation.metrics import normalise_title
 from nodes.kit.state import GivenPassage
 from stores.passages import Passage
 
-__all__ = ["as_known", "counts_as", "gold_of", "gold_passages", "known_by", "not_in"]
-
 
 def known_by(questions: Sequence[Question], indexes: Sequence[Mapping[str, str]], *, contexts: bool) -> str:
     """How a run identifies gold passages: `ids` of its indexes, positions among the `contexts`, or `titles`.

@@ -22,8 +22,6 @@ from inference.errors import InputError
 from inference.settings import Role, get_settings
 from stores.checkpoints import without_password
 
-__all__ = ["MAY_DIFFER", "check", "oracle_of", "start", "surroundings", "versions"]
-
 PACKAGES = ("hopgraph", "langgraph", "langchain-core", "chromadb", "bm25s", "numpy")
 MAY_DIFFER = "What may differ: the endpoint's URL and key, its concurrency, time-outs and patience, --price, --judge"
 """Allowed differences on resume: no result depends on them."""

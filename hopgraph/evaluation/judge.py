@@ -26,8 +26,6 @@ from nodes.kit.model import ask_model, open_endpoint
 from nodes.kit.rendering import quoted
 from prompts.loader import load_prompt
 
-__all__ = ["judge_answers"]
-
 PROMPT = "judge/correctness"
 
 

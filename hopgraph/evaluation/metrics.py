@@ -21,23 +21,6 @@ from hopgraph.evaluation.registry import Registry
 if TYPE_CHECKING:
     from hopgraph.evaluation.data import Question
 
-__all__ = [
-    "METRICS",
-    "Outcome",
-    "Overlap",
-    "Review",
-    "all_retrieved",
-    "containment",
-    "entity_accuracy",
-    "exact_match",
-    "normalise",
-    "normalise_title",
-    "overlap",
-    "partial_match",
-    "passages_kept",
-    "token_f1",
-]
-
 Unit = TypeVar("Unit", bound=Hashable)
 Fact = tuple[str, int]
 """A sentence: the normalised title of its passage (the id of a passage that is not gold) and its index from 0."""

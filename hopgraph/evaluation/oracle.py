@@ -14,8 +14,6 @@ from nodes.kit.context import Context
 from nodes.kit.state import GivenPassage, SentenceRef
 from stores.passages import Passage
 
-__all__ = ["Oracle", "route_of"]
-
 
 class Oracle:
     """Gold inputs for oracle variants.

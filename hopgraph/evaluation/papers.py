@@ -18,8 +18,6 @@ from typing_extensions import TypedDict
 
 from hopgraph.evaluation.summary import ALL_METRICS, Summary, VariantSummary, value_of
 
-__all__ = ["FOLDER", "PaperTable", "Side", "beside"]
-
 FOLDER = Path(__file__).parents[1] / "data" / "papers"
 
 

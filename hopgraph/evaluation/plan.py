@@ -14,16 +14,6 @@ from nodes.kit.context import Context
 from prompts.loader import check_names, load_prompt
 from prompts.parsing import MAX_BYTES
 
-__all__ = [
-    "ORACLE",
-    "Variant",
-    "ablations",
-    "overlays",
-    "plain_variants",
-    "restore",
-    "suite",
-]
-
 ORACLE = " (oracle)"
 """Suffix of the name of a variant that is shown gold."""
 REPAIR = "shared/repair"

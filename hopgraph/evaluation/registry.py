@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-__all__ = ["Metric", "Registry", "Table"]
-
 Table = Literal["answers", "passages", "cost", "report", "comparison"]
 """Tables of `hopgraph eval`; `report`: additional columns of the report; `comparison`: the paired test of variants."""
 Subject = TypeVar("Subject")

@@ -31,8 +31,6 @@ from nodes.kit.state import RunError
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["RETRIED", "Job", "Progress", "forget", "run_jobs", "unfinished"]
-
 RETRIED = frozenset({"endpoint", "deadline", "internal", "input"})
 """Kinds of failures not caused by the model: resuming a run retries these questions."""
 PATIENCE = 20

@@ -13,8 +13,6 @@ from hopgraph.evaluation.scoring import Record
 from hopgraph.evaluation.simulated import Simulation, said_of
 from inference.errors import InputError
 
-__all__ = ["Run", "Runs", "read_runs"]
-
 
 @dataclass(frozen=True)
 class Run:

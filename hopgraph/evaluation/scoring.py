@@ -17,9 +17,6 @@ from hopgraph.results import Result
 from nodes.kit.state import SentenceRef
 from stores.passages import Passage
 
-__all__ = ["Record", "Scored", "named_sentences", "record_of", "score"]
-
-
 _NO_ANSWER = "no answer"
 """Prediction and gold answer of a correct abstention."""
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["READ_BY_AGENTS", "Simulation", "is_simulated", "said_of"]
-
 READ_BY_AGENTS = "simulation in part: a perfect reader, no model, has read the knowledge base"
 """Note on a run in which a model answers from pairs that perfect agents wrote."""
 _PREFIX = "simulated-"

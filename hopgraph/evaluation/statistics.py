@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
-__all__ = ["SIGNIFICANT", "Comparison", "Estimate", "compare", "estimate"]
-
 SIGNIFICANT = 0.05
 """The p-value below which a difference is called significant."""
 RESAMPLES = 2_000

@@ -15,8 +15,6 @@ from hopgraph.evaluation.registry import Metric
 from hopgraph.evaluation.scoring import Record
 from hopgraph.evaluation.statistics import Comparison, Estimate, compare, estimate
 
-__all__ = ["ALL_METRICS", "Group", "Pair", "Summary", "VariantSummary", "summarise", "value_of"]
-
 ALL_METRICS: Mapping[str, Metric[Any]] = ChainMap[str, Metric[Any]](TOTALS, COSTS, METRICS)
 """Every registered metric, by name: metrics, costs, totals."""
 

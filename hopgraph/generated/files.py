@@ -14,8 +14,6 @@ from hopgraph.mermaid import mermaid
 from hopgraph.methods import ABOUTS, load
 from inference.errors import InputError
 
-__all__ = ["COMMAND", "contents", "metrics", "stale", "write"]
-
 COMMAND = "python -m hopgraph.generated"
 ROOT = Path(__file__).resolve().parents[2]
 _PART = re.compile(r"(<!-- generated (?P<name>[a-z ]+) -->\n).*?(<!-- end generated -->)", re.DOTALL)

@@ -15,8 +15,6 @@ from hopgraph.methods import ABOUTS, context_class
 from inference.settings import Settings
 from nodes.kit.context import Context
 
-__all__ = ["common", "of_methods", "variables"]
-
 _UNSET = "–"
 
 

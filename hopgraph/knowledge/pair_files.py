@@ -20,8 +20,6 @@ from stores.knowledge_base import open_pairs, writing
 from stores.passages import Passage, content_id
 from stores.readings import Pair, Reading, pair_text
 
-__all__ = ["Imported", "export_pairs", "import_pairs"]
-
 _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),

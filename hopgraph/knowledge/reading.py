@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
 
-__all__ = ["read_index"]
-
 REFUSALS = 3
 """Consecutive passages refused by the endpoint after which reading stops."""
 

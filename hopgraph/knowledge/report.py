@@ -11,8 +11,6 @@ from stores.index import Index, open_index
 from stores.knowledge_base import open_pairs
 from stores.pairs import Pairs
 
-__all__ = ["Report", "Tokens", "left", "report", "report_of"]
-
 
 @dataclass(frozen=True)
 class Tokens:

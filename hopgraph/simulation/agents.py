@@ -19,8 +19,6 @@ import hopgraph.simulation
 from hopgraph.simulation.endpoint import Completion, Request
 from hopgraph.simulation.kit import Agents, Prompt, Role, completion
 
-__all__ = ["PerfectAgents", "roles"]
-
 
 @cache
 def roles(method: str) -> Mapping[str, Role]:

@@ -8,23 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from hopgraph.simulation.case import Case, Fact, Form, squeezed
 from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
 
-__all__ = [
-    "HOP",
-    "all_questions",
-    "answer_from_passages",
-    "answer_from_steps",
-    "answer_in_passages",
-    "entities",
-    "next_unknown",
-    "or_mistake",
-    "reason",
-    "resolved",
-    "subquestions",
-    "the_case",
-    "think_and_answer",
-    "times_asked",
-]
-
 HOP = re.compile(r"^\d+\. (.*) Answer: (.*)$", re.MULTILINE)
 
 

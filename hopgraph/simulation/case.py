@@ -12,8 +12,6 @@ from hopgraph.evaluation.metrics import normalise
 from inference.limits import QUESTION_LENGTH
 from nodes.kit.rendering import quoted
 
-__all__ = ["REFERENCE", "Case", "Fact", "Form", "form_key", "same", "squeezed"]
-
 REFERENCE = re.compile(r"#(\d)")
 """Placeholder for the answer of an earlier fact."""
 _PHRASES = 8

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Completion", "Endpoint", "Request"]
-
 Token = tuple[str, float] | tuple[str, float, Mapping[str, float]]
 """Spelling and log-probability of a token, and those of its alternatives."""
 

@@ -12,8 +12,6 @@ from hopgraph.simulation.case import REFERENCE, Case, Fact, same, squeezed
 from inference.errors import InputError
 from stores.passages import Passage
 
-__all__ = ["cases_of"]
-
 _NOUNS = {
     "educated at": "school",
     "owned by": "owner",

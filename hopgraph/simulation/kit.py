@@ -15,8 +15,6 @@ from hopgraph.simulation.case import Case, Fact, Form, form_key, same, squeezed
 from hopgraph.simulation.endpoint import Completion, Request, Token
 from nodes.kit.rendering import UNKNOWN
 
-__all__ = ["CLAIM", "NO_ANSWER", "SURE", "Agents", "Passage", "Prompt", "Reply", "Role", "completion"]
-
 NO_ANSWER = "Not Answerable"
 SURE = 0.99
 """Token probability of answers and verdicts, wrong ones included: agents don't know when they err."""

@@ -15,8 +15,6 @@ from hopgraph.simulation.gold import cases_of
 from inference.errors import InputError
 from inference.settings import Role, overridden
 
-__all__ = ["playing"]
-
 
 @contextmanager
 def playing(

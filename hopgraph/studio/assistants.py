@@ -12,8 +12,6 @@ from hopgraph.origins import NAMESPACE
 if TYPE_CHECKING:
     from langgraph_sdk.client import SyncLangGraphClient
 
-__all__ = ["Assistant", "assistants", "create_assistants"]
-
 
 @dataclass(frozen=True)
 class Assistant:

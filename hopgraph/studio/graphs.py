@@ -15,8 +15,6 @@ from hopgraph.studio.saved import save_runs
 from inference.settings import get_settings
 from stores.checkpoints import checkpoint_place, only_here
 
-__all__ = [*METHODS, *READERS]
-
 _SERVERS_OWN = frozenset({"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "cron_id"})
 """Keys of LangGraph's `configurable` that are not settings."""
 Graph = Callable[[RunnableConfig, ServerRuntime[Any]], AbstractAsyncContextManager[CompiledStateGraph[Any, Any, Any]]]

@@ -20,8 +20,6 @@ from pathlib import Path
 from inference.errors import EndpointError, InputError
 from inference.locks import exclusive
 
-__all__ = ["SERVER", "packages_folder", "pinned_count", "server_packages", "unmet"]
-
 SERVER = ("langgraph-api", "langgraph-runtime-inmem")
 """The server; all requirements of these packages must be installed."""
 

@@ -7,8 +7,6 @@ import io
 import os
 from pathlib import Path
 
-__all__ = ["save_runs"]
-
 _writing = asyncio.Lock()
 """Keeps writes in order."""
 

@@ -26,8 +26,6 @@ from hopgraph.studio.stopping import CLOSING, stop_cleanly
 if TYPE_CHECKING:
     from langgraph_sdk.client import SyncLangGraphClient
 
-__all__ = ["HOST", "PLAN", "STUDIO", "Plan", "environment", "graphs", "main"]
-
 HOST = "127.0.0.1"
 STUDIO = "https://smith.langchain.com"
 """URL of Studio's page, which connects to the server from the user's browser."""

@@ -20,8 +20,6 @@ from stores.checkpoints import open_served_checkpoints
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["CLOSING", "checkpoints", "stop_cleanly"]
-
 CLOSING = 1
 """Seconds for open requests to end, such as those that wait for a run."""
 _served = False

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["known", "reply_attributes", "request_attributes", "workflow_attributes", "workflow_name"]
-
 
 def workflow_name(method: str) -> str:
     """Name of a run's span."""

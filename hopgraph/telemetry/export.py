@@ -24,8 +24,6 @@ from stores.checkpoints import without_password
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-__all__ = ["flush", "tracer", "without_secrets"]
-
 _log = logging.getLogger(__name__)
 _LAST_CHANCE = 3.0
 """Time-out of a batch of spans at exit, in seconds."""

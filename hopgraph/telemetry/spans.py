@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from hopgraph.results import Result
     from nodes.kit.context import Context
 
-__all__ = ["RunSpan", "Spans", "run_span"]
-
 _NODE = "graph:step:"
 """Prefix of LangGraph's tag for nodes."""
 

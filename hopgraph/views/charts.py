@@ -12,8 +12,6 @@ from inference.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["cumulative_tokens", "efficiency", "mark", "png", "quality_and_cost", "svg", "sweep", "tokens_by_question"]
-
 _COLOURS = (
     "#3d5a98",
     "#c2562f",

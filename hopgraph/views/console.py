@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rich.console import Console
 
-__all__ = ["unwrapped"]
-
 _WIDE = 10_000
 
 

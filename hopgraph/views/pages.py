@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-__all__ = ["template"]
-
 
 def template(name: str) -> Template:
     """A template of this folder; `style` is the shared style sheet."""

@@ -18,8 +18,6 @@ from nodes.kit.passages import find
 from nodes.kit.rendering import plain
 from stores.passages import Passage
 
-__all__ = ["CHUNK", "INLINE", "overview", "write_trajectories"]
-
 INLINE = 500
 """Maximum number of questions whose trajectories are in the page; with more, all are in files loaded on demand."""
 CHUNK = 100

@@ -20,8 +20,6 @@ from hopgraph.views.pages import template
 from hopgraph.views.table import columns
 from inference.errors import InputError, StoreError
 
-__all__ = ["Chart", "write_report"]
-
 SWEPT = 3
 """Minimum number of values of a setting for a chart of it."""
 

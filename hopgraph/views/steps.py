@@ -11,8 +11,6 @@ from nodes.kit.state import Step
 if TYPE_CHECKING:
     from hopgraph.results import Result
 
-__all__ = ["Nested", "evidence_ids", "gave_no_answer", "is_positive", "nested", "no_answer"]
-
 _POSITIVE = frozenset({"accepted", "answered", "relevant", "sufficient"})
 
 

@@ -18,8 +18,6 @@ from hopgraph.evaluation.summary import ALL_METRICS, Group, Pair, Summary, Varia
 from hopgraph.views.console import unwrapped
 from nodes.kit.rendering import counted
 
-__all__ = ["columns", "print_summary"]
-
 _SHARES = {
     "share_of_incomplete": "of gold not kept",
     "share_of_wrong": "of wrong",

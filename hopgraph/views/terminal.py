@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from nodes.kit.state import Step
     from stores.passages import Passage
 
-__all__ = ["event_line", "print_result", "render_result"]
-
 MAX_TITLES = 6
 MAX_EVIDENCE = 6
 MAX_LINE = 200

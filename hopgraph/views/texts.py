@@ -10,8 +10,6 @@ from nodes.kit.rendering import plain
 if TYPE_CHECKING:
     from stores.passages import Passage
 
-__all__ = ["cut", "plain_lines", "title_of"]
-
 
 def title_of(key: str, passages: Mapping[str, Passage | None]) -> str:
     """A passage's title; its id if it has none or is unknown."""

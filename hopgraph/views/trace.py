@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from nodes.kit.state import SentenceRef, Step
     from stores.passages import Passage
 
-__all__ = ["mentioned", "render_trace"]
-
 
 def mentioned(record: RunRecord) -> set[str]:
     """Ids of all passages that a run has as evidence."""

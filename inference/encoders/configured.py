@@ -7,8 +7,6 @@ from inference.encoders.minilm import built_in_encoder
 from inference.encoders.vectors import Encoder
 from inference.settings import get_settings
 
-__all__ = ["get_encoder"]
-
 
 def get_encoder() -> Encoder:
     """The configured encoder: an embeddings endpoint, else the built-in MiniLM (one instance per process).

@@ -22,8 +22,6 @@ from inference.settings import Settings
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["EndpointEncoder", "endpoint_encoder"]
-
 BATCH = 64
 """Texts per request."""
 IN_FLIGHT = 4

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["MiniLM", "built_in_encoder"]
-
 
 @lru_cache(maxsize=1)
 def built_in_encoder() -> MiniLM:

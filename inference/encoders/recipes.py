@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Recipe", "recipe_of"]
-
 _WEB_SEARCH = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
 _BGE = "Represent this sentence for searching relevant passages: "
 

@@ -8,8 +8,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoder", "Vectors", "unit"]
-
 Vectors = NDArray[np.float32]
 """Shape (texts, dimension)."""
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ATTENTION_HEADS", "STATES_IN", "STATES_OUT", "cut_out", "layers_model"]
-
 Array = NDArray[np.float32]
 
 ATTENTION_HEADS = 12

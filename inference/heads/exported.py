@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-__all__ = ["Seq2SeqCheckpoint", "SpanCheckpoint", "check_checkpoint", "open_rewriter", "open_span"]
-
 LONGEST = 512
 """Maximum input tokens."""
 LONGEST_ANSWER = 40

@@ -17,8 +17,6 @@ from inference.heads.pair_context import Pair, allowed_spans, fresh_pieces, like
 from inference.heads.scores import SPAN, readable, softmax, span_scores
 from inference.heads.trunk import LONGEST, Array, UpperLayers, get_trunk
 
-__all__ = ["Extraction", "answer_scores", "extract_answers"]
-
 _SPECIAL_PIECES = 3
 
 

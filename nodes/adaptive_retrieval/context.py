@@ -6,8 +6,6 @@ from pydantic import Field
 
 from nodes.kit.context import Context, prompt_field
 
-__all__ = ["AdaptiveRetrievalContext"]
-
 
 class AdaptiveRetrievalContext(Context):
     """Adaptive Retrieval: one search for a question about a rare entity, none for one about well-known ones."""

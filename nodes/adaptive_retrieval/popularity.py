@@ -18,8 +18,6 @@ from nodes.kit.steps import logged, step
 from stores.entities import find_entities
 from stores.passages import Passage
 
-__all__ = ["named_in", "popularity", "subjects"]
-
 _AMOUNTS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
 """spaCy's types of entities that nothing is asked about."""
 _KEPT = 10_000

@@ -18,8 +18,6 @@ from nodes.kit.rendering import passage_block, plain, quoted
 from nodes.kit.state import PassageRef
 from nodes.kit.steps import logged
 
-__all__ = ["agent", "seen", "turn_id"]
-
 _ACTIONS: dict[Action, str] = {
     "search": '- "search": looks for passages about what the argument says',
     "lookup": '- "lookup": the next sentence that has the argument in it, in the passages of the latest search',

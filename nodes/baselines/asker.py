@@ -16,8 +16,6 @@ from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
 from nodes.kit.steps import logged
 
-__all__ = ["asker"]
-
 
 class FollowUp(BaseModel):
     """Output of the asker: the next question to answer."""

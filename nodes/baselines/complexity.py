@@ -9,8 +9,6 @@ from pydantic import BaseModel, BeforeValidator
 from nodes.baselines.context import Complexity
 from nodes.router import normalized
 
-__all__ = ["ComplexityChoice"]
-
 
 class ComplexityChoice(BaseModel):
     """Output of the classifier."""

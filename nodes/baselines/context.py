@@ -12,18 +12,6 @@ from nodes.kit.context import Context, prompt_field
 if TYPE_CHECKING:
     from inference.heads.revelator import Route
 
-__all__ = [
-    "COMPLEXITY",
-    "AdaptiveContext",
-    "Complexity",
-    "IrcotContext",
-    "IterRetGenContext",
-    "NoRetrievalContext",
-    "ReactContext",
-    "SelfAskContext",
-    "StandardRagContext",
-]
-
 Complexity = Literal["no_retrieval", "single_step", "multi_step"]
 """Adaptive-RAG's classes A, B and C: the model alone, one search, a search after every step of reasoning."""
 

@@ -13,8 +13,6 @@ from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
 from nodes.kit.steps import logged
 
-__all__ = ["drafter", "iteration_id"]
-
 
 def iteration_id(state: IterRetGenState) -> str:
     """Id of the current iteration."""

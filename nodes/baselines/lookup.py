@@ -12,8 +12,6 @@ from nodes.kit.rendering import plain
 from nodes.kit.state import SentenceRef
 from nodes.kit.steps import logged, step
 
-__all__ = ["lookup"]
-
 
 async def lookup(state: ReactState) -> dict[str, Any]:
     """Carry out the latest turn's lookup in the passages of the latest search.

@@ -15,8 +15,6 @@ from nodes.kit.rendering import numbered, plain, quoted
 from nodes.kit.steps import logged
 from stores.sentences import split_sentences
 
-__all__ = ["CONCLUSION", "reasoner", "round_id"]
-
 CONCLUSION = "answer is"
 """A sentence that contains this ends the chain of thought."""
 

@@ -11,17 +11,6 @@ from nodes.baselines.context import Complexity
 from nodes.chain import Hop
 from nodes.kit.state import PassageRef, QuestionInput, State, merge_by_id
 
-__all__ = [
-    "Action",
-    "AdaptiveInput",
-    "AdaptiveState",
-    "IrcotState",
-    "IterRetGenState",
-    "ReactState",
-    "SelfAskState",
-    "Turn",
-]
-
 
 class SelfAskState(State, total=False):
     """Self-Ask: the chain of follow-up questions."""

@@ -20,8 +20,6 @@ from nodes.kit.rendering import plain
 from nodes.kit.steps import logged, step
 from stores.readings import Pair
 
-__all__ = ["answer_extractor"]
-
 
 async def answer_extractor(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
     """Extract answers for the sub-questions of the current wave, on a small local model.

@@ -9,8 +9,6 @@ from pydantic import Field
 from inference.settings import get_settings
 from nodes.kit.context import Context, prompt_field
 
-__all__ = ["CompactContext", "ReaderContext"]
-
 
 class CompactContext(Context):
     """CompactRAG: decompose, resolve with small local models, synthesise."""

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from nodes.compactrag.state import SubQuestion
 from nodes.kit.rendering import UNKNOWN, plain
 
-__all__ = ["build_dag", "fill_references", "in_wave", "literal", "references"]
-
 _REFERENCE = re.compile(r"(?<![\w&#])#(\d{1,3})\b")
 _LITERAL = "＃"
 """Replaces `#` before a number that is not a reference while references are parsed."""

@@ -12,8 +12,6 @@ from nodes.kit.rendering import plain
 from nodes.kit.steps import logged, step
 from stores.entities import find_entities
 
-__all__ = ["entity_annotator"]
-
 # One, for spaCy takes one text at a time: those that wait for it must not hold threads that others need.
 _thread = ThreadPoolExecutor(1, "entities")
 

@@ -11,8 +11,6 @@ from nodes.compactrag.state import CompactState, PairRef
 from nodes.kit.passages import fetch, reference
 from nodes.kit.rendering import quoted
 
-__all__ = ["pair_blocks", "pair_collector", "resolved", "synthesizer_prompt"]
-
 
 async def pair_collector(state: CompactState) -> dict[str, Any]:
     """Make the passages of the pairs the run's evidence.

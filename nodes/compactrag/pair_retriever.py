@@ -18,8 +18,6 @@ from nodes.kit.search import in_search_thread, search_call
 from nodes.kit.steps import step
 from nodes.kit.tracers import traced_searches
 
-__all__ = ["pair_retriever"]
-
 
 async def pair_retriever(state: CompactState, runtime: Runtime[CompactContext]) -> dict[str, Any]:
     """Search the knowledge base for all sub-questions of the current wave concurrently.

@@ -16,8 +16,6 @@ from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted
 from nodes.kit.steps import logged
 
-__all__ = ["coverage_repairer", "pair_writer"]
-
 
 class _Pair(BaseModel):
     question: str = Field(max_length=200)

@@ -15,8 +15,6 @@ from stores.readings import Pair
 if TYPE_CHECKING:
     from stores.pairs import Pairs
 
-__all__ = ["fetch_pairs", "open_run_pairs", "pair_reference"]
-
 
 def open_run_pairs(state: CompactState) -> Pairs:
     """The knowledge base that the run started on; it may have grown since.

@@ -14,8 +14,6 @@ from nodes.kit.passages import fetch, index_ref, reference
 from nodes.kit.state import IndexRef
 from prompts.loader import load_prompt
 
-__all__ = ["passage_intake"]
-
 
 async def passage_intake(state: Any, runtime: Runtime[ReaderContext]) -> dict[str, Any]:
     """Check the passage, the index and the prompts, and reset results of an earlier run of the thread.

@@ -15,8 +15,6 @@ from nodes.kit.model import ask_model
 from nodes.kit.rendering import quoted
 from nodes.kit.steps import logged
 
-__all__ = ["question_decomposer"]
-
 
 class _SubQuestion(BaseModel):
     question: QuestionText

@@ -17,8 +17,6 @@ from nodes.kit.deadlines import within_deadlines
 from nodes.kit.rendering import plain
 from nodes.kit.steps import logged, step
 
-__all__ = ["rewriter"]
-
 _NUMBER_SIGN = "\N{FULLWIDTH NUMBER SIGN}"
 
 

@@ -10,17 +10,6 @@ from typing_extensions import TypedDict
 from nodes.kit.knowledge import PairsRef
 from nodes.kit.state import GivenPassage, Hit, PassageRef, State
 
-__all__ = [
-    "CompactState",
-    "Dropped",
-    "Entity",
-    "PairRef",
-    "QAPair",
-    "ReaderInput",
-    "ReaderState",
-    "SubQuestion",
-]
-
 
 class PairRef(Hit):
     """A question-answer pair of the knowledge base in the state; its id is `<passage id>#<number>`."""

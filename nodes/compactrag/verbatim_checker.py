@@ -15,8 +15,6 @@ from nodes.kit.passages import fetch
 from nodes.kit.rendering import plain
 from nodes.kit.steps import logged, step
 
-__all__ = ["mentions", "verbatim", "verbatim_checker"]
-
 _ALIKE = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"'})
 """Interchangeable punctuation; each replacement is one character, so offsets stay the same."""
 _DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−", "-"))

@@ -10,8 +10,6 @@ from nodes.chain import chain_evidence, hop_id, next_hop
 from nodes.hanrag.state import AnragInput, HanState
 from nodes.kit.state import RunError
 
-__all__ = ["conclude", "send_hop"]
-
 
 def send_hop(state: HanState, question: str, number: int | None = None, *, final: bool = False) -> Send:
     """A task in which ANRAG answers one question; by default it is the next hop of the chain."""

@@ -9,8 +9,6 @@ from pydantic import Field
 from inference.heads.revelator import Route
 from nodes.kit.context import Context, prompt_field, review_field
 
-__all__ = ["HanContext"]
-
 
 class HanContext(Context):
     """HANRAG: a Revelator that routes, decomposes, refines, and keeps noise away."""

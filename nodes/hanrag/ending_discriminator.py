@@ -19,8 +19,6 @@ from nodes.kit.person import decide, shown
 from nodes.kit.rendering import UNKNOWN, quoted
 from nodes.kit.steps import logged
 
-__all__ = ["ending_discriminator"]
-
 
 class EndingVerdict(BaseModel):
     """Output of the ending discriminator."""

@@ -15,8 +15,6 @@ from nodes.kit.model import Items, ask_model
 from nodes.kit.rendering import plain, quoted
 from nodes.kit.steps import logged
 
-__all__ = ["RefinedQuestion", "refiner"]
-
 
 class RefinedQuestion(BaseModel):
     """Output of the refiner."""

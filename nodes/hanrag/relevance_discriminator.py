@@ -21,8 +21,6 @@ from nodes.kit.rendering import passage_block, quoted
 from nodes.kit.state import IndexRef, PassageRef
 from nodes.kit.steps import logged
 
-__all__ = ["Candidates", "relevance_discriminator", "to_judge"]
-
 
 class RelevanceVerdict(BaseModel):
     """Output of the relevance discriminator."""

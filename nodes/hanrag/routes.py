@@ -10,8 +10,6 @@ from pydantic import BaseModel, BeforeValidator
 from inference.heads.revelator import Route
 from nodes.router import normalized
 
-__all__ = ["ROUTES", "RouteChoice"]
-
 ROUTES: Mapping[Route, Route] = {route: route for route in get_args(Route)}
 """The encoder's classes are the paths themselves."""
 

@@ -12,8 +12,6 @@ from inference.ledger import Call
 from nodes.chain import Hop, Relevance
 from nodes.kit.state import IndexRef, PassageRef, QuestionInput, State, Step, merge_by_id
 
-__all__ = ["AnragInput", "AnragOutput", "AnragState", "HanInput", "HanState"]
-
 
 class AnragInput(TypedDict):
     """Input of ANRAG: one question to answer in one retrieval."""

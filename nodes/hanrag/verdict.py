@@ -13,8 +13,6 @@ from nodes.kit.model import Items, ask_model
 from nodes.kit.place import node_name
 from nodes.kit.steps import Work
 
-__all__ = ["Verdict", "ask_verdict", "weigh"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Work):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["GUESS", "is_abstention"]
-
 GUESS = "give the most likely answer all the same"
 """What prompts say instead of `Not Answerable` where abstaining is off (the variable `no_answer`)."""
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from nodes.kit.rendering import plain
 from nodes.kit.state import PassageRef
 
-__all__ = ["read_citations"]
-
 _NAME = r"(?:(?:passages?|documents?|docs?|sources?|evidence|refs?|no)\b\.?\s*)?"
 _ONE = rf"{_NAME}#?\s*\d{{1,3}}(?:\s*[-–—]\s*{_NAME}\d{{1,3}})?"
 _SEVERAL = rf"{_ONE}(?:\s*(?:[,;&]|and\b)\s*{_ONE})*"

@@ -16,8 +16,6 @@ from prompts.loader import is_same_text, prompt_text
 if TYPE_CHECKING:
     from inference.heads.revelator import Route
 
-__all__ = ["Context", "Retriever", "prompt_field", "review_field"]
-
 Retriever = Literal["hybrid", "dense", "sparse"]
 
 

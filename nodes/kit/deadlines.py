@@ -14,8 +14,6 @@ from langgraph.runtime import RunControl, Runtime
 
 from inference.errors import DeadlineError
 
-__all__ = ["within_deadlines"]
-
 _RUNS = 10_000
 _begun: OrderedDict[RunControl, float] = OrderedDict()
 """Start of the latest runs on the monotonic clock, by LangGraph's control, of which each run has one."""

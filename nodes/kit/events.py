@@ -16,18 +16,6 @@ from typing_extensions import TypedDict
 
 from nodes.kit.state import Hit, Step
 
-__all__ = [
-    "AskedEvent",
-    "CustomEvent",
-    "Event",
-    "FoundEvent",
-    "JudgedEvent",
-    "RepliedEvent",
-    "StepEvent",
-    "tell",
-    "tell_verdicts",
-]
-
 
 class AskedEvent(TypedDict):
     """A question or sub-question is searched for."""

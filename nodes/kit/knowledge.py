@@ -7,8 +7,6 @@ from typing_extensions import TypedDict
 from nodes.kit.state import IndexRef
 from stores.knowledge_base import open_pairs
 
-__all__ = ["PairsRef", "pairs_ref"]
-
 
 class PairsRef(TypedDict):
     """The knowledge base a run started on. Resuming on a rebuilt one is refused."""

@@ -36,8 +36,6 @@ from nodes.kit.streaming import ShownAnswer
 from prompts.loader import load_prompt
 from prompts.parsing import Prompt
 
-__all__ = ["NO_ITEMS", "Asked", "Items", "ask_model", "open_endpoint", "output_schema"]
-
 Output = TypeVar("Output", bound=BaseModel)
 _QUOTED_REPLY = 2000
 _REPAIR = "shared/repair"

@@ -17,8 +17,6 @@ from stores.passages import Passage
 if TYPE_CHECKING:
     from stores.index import Index
 
-__all__ = ["fetch", "find", "index_ref", "interleave", "open_run_index", "reference", "sentence_starts", "shortened"]
-
 PREVIEW = 120
 
 

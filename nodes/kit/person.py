@@ -10,8 +10,6 @@ from langgraph.types import interrupt
 from nodes.kit.rendering import plain
 from nodes.kit.state import PassageRef
 
-__all__ = ["Decision", "decide", "shown"]
-
 LONGEST_ANSWER = 2000
 """Characters."""
 _SHOWN = 5

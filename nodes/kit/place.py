@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 
 from inference.ledger import Call
 
-__all__ = ["Place", "ledger_entry", "node_name", "place", "thread_id"]
-
 _ASCII_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 

@@ -26,8 +26,6 @@ from nodes.kit.context import Context
 from nodes.kit.streaming import ShownAnswer
 from nodes.kit.tracers import traced_failure
 
-__all__ = ["ALTERNATIVES", "MODEL_CALL", "RawReply", "Request", "pack_prompt", "send", "unpack_prompt"]
-
 MODEL_CALL = "model call"
 """Name of the task that makes a request."""
 ALTERNATIVES = 10

@@ -10,8 +10,6 @@ from langgraph.runtime import get_runtime
 
 from nodes.kit.context import Context
 
-__all__ = ["with_context"]
-
 Settings = TypeVar("Settings", bound=Context)
 Target = TypeVar("Target")
 

@@ -25,8 +25,6 @@ from nodes.kit.tracers import traced_searches
 from stores.given import rank_given
 from stores.passages import Passage
 
-__all__ = ["Found", "in_search_thread", "search", "search_call", "search_threads"]
-
 Result = TypeVar("Result")
 _Ranked = list[list[tuple[str, float, str]]]
 """Per query: id, score and `found_by` of its hits, best first."""

@@ -11,23 +11,6 @@ from typing_extensions import TypedDict
 
 from inference.ledger import Call
 
-__all__ = [
-    "GivenPassage",
-    "Hit",
-    "IndexRef",
-    "Node",
-    "PassageRef",
-    "QuestionInput",
-    "RunError",
-    "SentenceRef",
-    "State",
-    "Status",
-    "Step",
-    "StepKind",
-    "as_refs",
-    "merge_by_id",
-]
-
 Row = TypeVar("Row", bound=Mapping[str, Any])
 Status = Literal["answered", "unanswerable", "failed"]
 

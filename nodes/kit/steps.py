@@ -10,8 +10,6 @@ from inference.ledger import Call
 from nodes.kit.place import node_name
 from nodes.kit.state import RunError, SentenceRef, Step, StepKind
 
-__all__ = ["HasCalls", "Work", "logged", "step"]
-
 
 def step(
     id: str,

@@ -14,8 +14,6 @@ from inference.chat import without_reasoning
 from inference.sse import on_text
 from inference.structured import well_formed
 
-__all__ = ["ShownAnswer", "answer_so_far"]
-
 
 def answer_so_far(reply: str) -> str:
     """The field `answer` of a JSON reply that may end anywhere; "" if it has not begun or can't be parsed."""

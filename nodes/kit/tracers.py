@@ -10,8 +10,6 @@ from langgraph.config import get_config
 
 from nodes.kit.state import Hit
 
-__all__ = ["FAILED_TRY", "Hits", "traced_failure", "traced_searches"]
-
 FAILED_TRY = "failed try"
 Hits = Sequence[Hit]
 

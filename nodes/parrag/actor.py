@@ -20,8 +20,6 @@ from nodes.parrag.context import ParContext
 from nodes.parrag.plan import chosen, current_step, step_id, trajectory, with_step
 from nodes.parrag.state import Attempt, ParState, PlanStep
 
-__all__ = ["actor", "reviser"]
-
 
 class CitedAnswer(BaseModel):
     """Output of the actor: an answer with citations such as [2]."""

@@ -10,8 +10,6 @@ from nodes.kit.state import PassageRef
 from nodes.parrag.plan import chosen, trajectory
 from nodes.parrag.state import ParState
 
-__all__ = ["collector", "trajectory_blocks"]
-
 
 async def collector(state: ParState) -> dict[str, Any]:
     """Make the passages cited by the chosen answers the run's evidence, in the order of the steps."""

@@ -10,8 +10,6 @@ from inference.errors import InputError
 from inference.settings import Role, get_settings
 from nodes.kit.context import Context, prompt_field, review_field
 
-__all__ = ["ParContext"]
-
 
 class ParContext(Context):
     """PAR-RAG: plan, act and review."""

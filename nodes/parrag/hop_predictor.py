@@ -14,8 +14,6 @@ from nodes.kit.steps import logged, step
 from nodes.parrag.context import ParContext
 from nodes.parrag.state import ParState
 
-__all__ = ["hop_predictor"]
-
 
 async def hop_predictor(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
     """Predict the hop count on a small local model (Eq. 6), and from it the weight of accuracy (Eq. 9)."""

@@ -18,8 +18,6 @@ from nodes.parrag.plan import current_step, review_id
 from nodes.parrag.state import Judgement, ParState
 from stores.passages import Passage
 
-__all__ = ["CREDIBILITY", "accuracy_judge", "ask_attribution", "attribution_judge", "read_label"]
-
 CREDIBILITY = {"contradictory": 0.0, "extrapolatory": 0.5, "attributable": 1.0}
 """F by AttrScore's label (Eq. 8)."""
 _LABEL = re.compile(r"\b(?:not attributable|contradictory|extrapolatory|attributable)\b", re.IGNORECASE)

@@ -7,8 +7,6 @@ from typing import Any
 from nodes.kit.rendering import UNKNOWN, quoted
 from nodes.parrag.state import Attempt, ParState, PlanStep
 
-__all__ = ["chosen", "current_step", "is_last", "review_id", "step_id", "trajectory", "with_step"]
-
 
 def current_step(state: ParState) -> PlanStep:
     """The step that is being worked on."""

@@ -17,8 +17,6 @@ from nodes.parrag.context import ParContext
 from nodes.parrag.state import ParState, PlanStep
 from stores.exemplars import Exemplar, choose_exemplars
 
-__all__ = ["planner"]
-
 
 class _PlanStep(BaseModel):
     thought: Annotated[str, Limited(600)]

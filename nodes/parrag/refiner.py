@@ -15,8 +15,6 @@ from nodes.parrag.context import ParContext
 from nodes.parrag.plan import current_step, step_id, trajectory, with_step
 from nodes.parrag.state import ParState
 
-__all__ = ["refiner"]
-
 
 class RefinedQuestion(BaseModel):
     """Output of the refiner."""

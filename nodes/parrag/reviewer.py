@@ -13,8 +13,6 @@ from nodes.parrag.context import ParContext
 from nodes.parrag.plan import current_step, review_id, with_step
 from nodes.parrag.state import Attempt, ParState
 
-__all__ = ["is_accepted", "reviewer"]
-
 
 def is_accepted(attempt: Attempt, context: ParContext) -> bool:
     """Whether an answer passed the review (Eq. 11), or a person accepted it."""

@@ -8,8 +8,6 @@ from typing_extensions import TypedDict
 
 from nodes.kit.state import PassageRef, State
 
-__all__ = ["Attempt", "Judgement", "ParState", "PlanStep"]
-
 
 class Attempt(TypedDict):
     """One answer to a step of PAR-RAG's plan, and its review (Sec. 3.4)."""

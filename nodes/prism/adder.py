@@ -11,8 +11,6 @@ from nodes.prism.context import PrismContext
 from nodes.prism.evidence import choose_sentences, evidence_update
 from nodes.prism.state import PrismState
 
-__all__ = ["adder"]
-
 
 async def adder(state: PrismState, runtime: Runtime[PrismContext]) -> dict[str, Any]:
     """Add sentences to the evidence; none is removed, and those it has already may be named again.

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from nodes.kit.context import Context, prompt_field
 
-__all__ = ["PrismContext"]
-
 
 class PrismContext(Context):
     """PRISM: precision and recall in a loop over evidence sentences."""

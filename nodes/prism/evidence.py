@@ -17,9 +17,6 @@ from nodes.kit.steps import Work, logged
 from nodes.prism.state import PrismState
 from stores.passages import Passage
 
-__all__ = ["Chosen", "EvidenceLabels", "choose_sentences", "evidence_update"]
-
-
 _LABEL = {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,3})?$"}
 
 

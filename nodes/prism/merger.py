@@ -14,8 +14,6 @@ from nodes.kit.steps import logged, step
 from nodes.prism.context import PrismContext
 from nodes.prism.state import PrismState
 
-__all__ = ["merger"]
-
 
 async def merger(state: PrismState, runtime: Runtime[PrismContext]) -> dict[str, Any]:
     """Settle the final evidence: `sentences`, and their passages in the order of the pool.

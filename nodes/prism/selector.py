@@ -12,8 +12,6 @@ from nodes.prism.context import PrismContext
 from nodes.prism.evidence import Chosen, choose_sentences, evidence_update
 from nodes.prism.state import PrismState
 
-__all__ = ["guess", "selector", "setwise"]
-
 FALLBACK_PASSAGES = 5
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from nodes.kit.state import PassageRef, SentenceRef, State
 
-__all__ = ["PrismState"]
-
 
 class PrismState(State, total=False):
     """PRISM: sub-questions, the pool of candidates, and evidence sentences by iteration."""

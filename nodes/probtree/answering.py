@@ -23,8 +23,6 @@ from nodes.probtree.state import Branch, Candidate, ProbTreeState, TreeNode, Way
 from nodes.probtree.tree import NO_ANSWER, aggregated_score, evidence_of, likeliest
 from prompts.parsing import COMMON
 
-__all__ = ["child_aggregating", "chooser", "closed_book", "open_book"]
-
 
 class Explained(BaseModel):
     """Output of all three ways. The explanation's tokens give the answer its score."""

@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from nodes.kit.context import Context, prompt_field
 
-__all__ = ["ProbTreeContext"]
-
 
 class ProbTreeContext(Context):
     """ProbTree: the likeliest answers of a tree of sub-questions."""

@@ -17,8 +17,6 @@ from nodes.probtree.context import ProbTreeContext
 from nodes.probtree.state import ProbTreeState
 from nodes.probtree.tree import NO_ANSWER, Split, build
 
-__all__ = ["decomposer", "mean"]
-
 SLOTS = 4
 """Sub-questions of a question at most."""
 

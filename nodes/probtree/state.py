@@ -8,8 +8,6 @@ from typing_extensions import TypedDict
 
 from nodes.kit.state import IndexRef, PassageRef, State, merge_by_id
 
-__all__ = ["Branch", "Candidate", "ProbTreeState", "TreeNode", "Way"]
-
 Way = Literal["closed_book", "open_book", "child_aggregating"]
 """How a question is answered: by the model alone, from passages, from the answers of its sub-questions."""
 

@@ -9,18 +9,6 @@ from dataclasses import dataclass
 from nodes.kit.rendering import plain
 from nodes.probtree.state import Candidate, TreeNode, Way
 
-__all__ = [
-    "NO_ANSWER",
-    "Split",
-    "Tree",
-    "aggregated_score",
-    "build",
-    "children_of",
-    "evidence_of",
-    "likeliest",
-    "ready",
-]
-
 NO_ANSWER = -100.0
 """Log-probability that an answer counts with that does not exist, in its parent's score, too (released code)."""
 _REFERENCE = re.compile(r"#(\d+)")

@@ -17,8 +17,6 @@ from nodes.prunerag.state import Branch, TreeNode
 from nodes.prunerag.tree import children, passed_up
 from prompts.parsing import COMMON
 
-__all__ = ["aggregator"]
-
 
 async def aggregator(state: Branch, runtime: Runtime[PruneContext]) -> dict[str, Any]:
     """Work out one inner node's answer from its children's results and its own documents.

@@ -10,8 +10,6 @@ from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import PruneState, TreeNode
 from nodes.prunerag.tree import children, unresolved
 
-__all__ = ["backtracer", "conclude", "next_to_resolve"]
-
 
 def next_to_resolve(tree: Sequence[TreeNode], context: PruneContext) -> list[TreeNode]:
     """The nodes whose results can be worked out now: those with nothing unresolved below them.

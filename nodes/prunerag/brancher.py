@@ -12,8 +12,6 @@ from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import PruneState, TreeNode
 from nodes.prunerag.tree import answered, children, new_node, pruned_step, twin
 
-__all__ = ["brancher"]
-
 
 async def brancher(state: PruneState, runtime: Runtime[PruneContext]) -> dict[str, Any]:
     """Make the children of a level: a query node for each sub-query, one entity node for the entities.

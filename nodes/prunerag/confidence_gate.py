@@ -14,8 +14,6 @@ from nodes.prunerag.context import PruneContext
 from nodes.prunerag.decomposer import gated
 from nodes.prunerag.state import Branch, PruneState, TreeNode
 
-__all__ = ["confidence_gate", "human_gate", "judged"]
-
 
 async def confidence_gate(state: PruneState, runtime: Runtime[PruneContext]) -> dict[str, Any]:
     """Judge the answers of a level.

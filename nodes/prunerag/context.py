@@ -8,8 +8,6 @@ from pydantic import Field
 
 from nodes.kit.context import Context, prompt_field, review_field
 
-__all__ = ["PruneContext"]
-
 
 class PruneContext(Context):
     """PruneRAG: a confidence-guided decomposition tree."""

@@ -20,8 +20,6 @@ from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import Branch, TreeNode
 from nodes.prunerag.tree import distinct
 
-__all__ = ["decomposer", "gated", "open_branches"]
-
 NAME = "decomposer"
 """Under which a node that is asked again is recorded, too."""
 BranchKind = Literal["answer", "query", "entity", "none"]

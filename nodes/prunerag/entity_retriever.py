@@ -13,8 +13,6 @@ from nodes.kit.steps import logged, step
 from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import Branch
 
-__all__ = ["entity_retriever"]
-
 
 async def entity_retriever(state: Branch, runtime: Runtime[PruneContext]) -> dict[str, Any]:
     """Search for the entities of one entity node, as many as the budget allows.

@@ -15,8 +15,6 @@ from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import Branch
 from nodes.prunerag.tree import distinct, pruned_step
 
-__all__ = ["extractor"]
-
 
 class Entities(BaseModel):
     """Output of the extractor."""

@@ -12,8 +12,6 @@ from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import PruneState, TreeNode
 from nodes.prunerag.tree import new_node, pruned_step
 
-__all__ = ["queue"]
-
 
 async def queue(state: PruneState, runtime: Runtime[PruneContext]) -> dict[str, Any]:
     """Take the next level of the tree, and begin with the root.

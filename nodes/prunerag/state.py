@@ -8,8 +8,6 @@ from typing_extensions import TypedDict
 
 from nodes.kit.state import IndexRef, PassageRef, State, merge_by_id
 
-__all__ = ["Branch", "PruneState", "TreeNode"]
-
 
 class TreeNode(TypedDict):
     """A node of PruneRAG's query decomposition tree (Sec. 3.1)."""

@@ -15,8 +15,6 @@ from nodes.kit.steps import logged
 from nodes.prunerag.context import PruneContext
 from nodes.prunerag.state import Branch
 
-__all__ = ["summarizer"]
-
 
 class Summary(BaseModel):
     """Output of the summarizer."""

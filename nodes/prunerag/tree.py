@@ -11,20 +11,6 @@ from nodes.kit.state import Step
 from nodes.kit.steps import step
 from nodes.prunerag.state import Branch, PruneState, TreeNode
 
-__all__ = [
-    "ancestors",
-    "answered",
-    "children",
-    "distinct",
-    "new_node",
-    "normalised",
-    "passed_up",
-    "pruned_step",
-    "send",
-    "twin",
-    "unresolved",
-]
-
 
 def new_node(
     parent: TreeNode | None, number: int, query: str, *, kind: str = "query", entities: Sequence[str] = ()

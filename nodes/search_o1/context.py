@@ -8,8 +8,6 @@ from pydantic import Field
 
 from nodes.kit.context import Context, prompt_field
 
-__all__ = ["SearchO1Context"]
-
 
 class SearchO1Context(Context):
     """Search-o1: searches within a chain of reasoning."""

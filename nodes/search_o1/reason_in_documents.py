@@ -18,9 +18,6 @@ from nodes.search_o1.context import SearchO1Context
 from nodes.search_o1.reasoner import NOTHING, chain
 from nodes.search_o1.state import SearchO1State, Turn, turn_id
 
-__all__ = ["reason_in_documents"]
-
-
 LONGEST = 4000
 """Characters of earlier reasoning that are shown: the passages need the rest of the model's context."""
 

@@ -19,8 +19,6 @@ from nodes.search_o1.context import SearchO1Context
 from nodes.search_o1.state import SearchO1State, Turn
 from stores.passages import Passage
 
-__all__ = ["NOTHING", "REPEATED", "all_passages", "chain", "query_key", "reasoner", "searches"]
-
 Action = Literal["search", "answer"]
 REPEATED = "This was searched for before; see above."
 NOTHING = "Nothing helpful was found."

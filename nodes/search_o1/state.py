@@ -6,8 +6,6 @@ from typing_extensions import TypedDict
 
 from nodes.kit.state import PassageRef, State
 
-__all__ = ["SearchO1State", "Turn", "turn_id"]
-
 
 class Turn(TypedDict):
     """A part of the reasoning, the search that it ends with, and what came of it."""

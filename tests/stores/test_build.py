@@ -16,7 +16,8 @@ import pytest
 
 from inference.errors import EndpointError, InputError, StoreError
 from inference.settings import get_settings
-from stores.build import BATCH, Located, add_to_index, build_index, rebuild_index, remove_from_index
+from stores.build import BATCH, add_to_index, build_index, rebuild_index, remove_from_index
+from stores.collect import Located
 from stores.index import list_indexes, open_index
 from stores.manifest import current_version, index_folder
 from stores.passages import Passage

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hopgraph.cli import run_app
-from stores.build import Located, build_index
+from stores.build import build_index
+from stores.collect import Located
 from stores.passages import Passage
 from tests.scripted import plausible
 

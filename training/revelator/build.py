@@ -21,8 +21,6 @@ from training.revelator.examples import SKILLS, Example, chosen
 from training.revelator.sources import all_examples
 from training.rows import write_rows
 
-__all__ = ["main", "report"]
-
 
 def report(train: Sequence[Example], held: Sequence[Example], left_out: Mapping[str, int]) -> str:
     """Markdown: examples by skill, label and source."""

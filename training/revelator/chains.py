@@ -12,8 +12,6 @@ from training.revelator.examples import Turn
 from training.rows import objects_of, rows_of, text_of
 from training.words import within
 
-__all__ = ["Chain", "as_question", "musique_turns", "one_line", "read_chains", "read_more_chains"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chain:

@@ -25,8 +25,6 @@ from stores.passages import Passage
 from training.revelator.examples import SKILLS, Example, Skill
 from training.rows import rows_of, text_of
 
-__all__ = ["OUTPUTS", "Chat", "ChatMessage", "as_chat", "messages_of", "prompt_hash", "read_chats"]
-
 OUTPUTS: Mapping[Skill, type[BaseModel]] = {
     "router": RouteChoice,
     "decomposer": ThoughtAndSubquestions,

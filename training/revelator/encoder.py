@@ -29,8 +29,6 @@ from training.revelator.examples import Example
 from training.revelator.sources import all_examples
 from training.rows import rows_of
 
-__all__ = ["comparison", "evaluation_report", "main"]
-
 Labels = NDArray[np.int64]
 
 

@@ -18,17 +18,6 @@ from training.revelator.examples import Example, Turn, divided
 from training.revelator.sources import all_examples
 from training.rows import objects_of, rows_of, text_of
 
-__all__ = [
-    "SKILLS",
-    "EncoderSkill",
-    "dev_chains",
-    "divided_examples",
-    "is_for_calibration",
-    "is_recalled",
-    "label_of",
-    "passage_of",
-]
-
 EncoderSkill = Literal["router", "relevance", "ending"]
 SKILLS: tuple[EncoderSkill, ...] = get_args(EncoderSkill)
 

@@ -18,8 +18,6 @@ from training.layers import ClassHead, States, UpperLayers, array, mean_state, p
 from training.revelator.encoder_data import label_of, passage_of
 from training.revelator.examples import Example
 
-__all__ = ["SCHEDULE", "RevelatorModel", "as_input", "train"]
-
 SCHEDULE = Schedule(epochs=1)
 
 Numbers = NDArray[np.int64]

@@ -36,8 +36,6 @@ from training.revelator.chat import OUTPUTS, Chat, messages_of, read_chats
 from training.revelator.examples import SKILLS, Skill
 from training.rows import rows_of, write_rows
 
-__all__ = ["METRICS", "Scored", "evaluate", "main", "report", "score"]
-
 METRICS: dict[Skill, tuple[str, ...]] = {
     "router": ("accuracy",),
     "decomposer": ("exact", "f1", "right number"),

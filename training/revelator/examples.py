@@ -18,8 +18,6 @@ from typing import Literal, get_args
 from training.rows import dev_questions
 from training.words import normalised
 
-__all__ = ["ROUTES", "SKILLS", "Example", "Skill", "Turn", "chosen", "divided", "is_held_out"]
-
 Skill = Literal["router", "decomposer", "refiner", "relevance", "ending"]
 SKILLS: tuple[Skill, ...] = get_args(Skill)
 ROUTES = ("straightforward", "single-step", "compound", "complex")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
-__all__ = ["base_folder", "convert_base", "write_lora"]
-
 _ARCHITECTURES = {
     "LlamaForCausalLM": ("llama", True),
     "MistralForCausalLM": ("llama", True),

@@ -17,8 +17,6 @@ from training.revelator.examples import Example
 from training.rows import rows_of, text_of
 from training.words import normalised, within
 
-__all__ = ["entity_of", "merge", "merged_questions"]
-
 _NAME = re.compile(r"(?:[A-Z0-9][\w'’.&-]*)(?: (?:(?:of|the|and|in|for|de|a|on|to) )*[A-Z0-9][\w'’.&-]*)*")
 _OPENINGS = frozenset(
     "what which who whom whose when where why how in on at of is are was were did does do the".title().split(" ")

@@ -11,8 +11,6 @@ from training.revelator.examples import Example
 from training.rows import objects_of, rows_of, text_of
 from training.words import content_words, normalised, within
 
-__all__ = ["hop_relevance", "paragraph_relevance"]
-
 
 def paragraph_relevance(train: Path) -> Iterator[Example]:
     """SQuAD: a question's own paragraph, and the most similar paragraph of its article without the answer."""

@@ -35,8 +35,6 @@ from training.revelator.examples import Example
 from training.revelator.sources import all_examples
 from training.rows import rows_of, text_of
 
-__all__ = ["PAPER", "SETS", "main", "report", "router_test"]
-
 SETS: Mapping[str, tuple[str, ...]] = {
     "single-step": ("nq", "triviaqa", "popqa"),
     "complex": ("hotpotqa", "2wikimultihopqa", "musique"),

@@ -13,8 +13,6 @@ from training.revelator.merged import merged_questions
 from training.revelator.relevance import hop_relevance, paragraph_relevance
 from training.rows import malformed, objects_of, rows_of, text_of
 
-__all__ = ["all_examples"]
-
 
 def all_examples(data: Path, compound: Path | None = None) -> tuple[list[Example], list[Example], dict[str, int]]:
     """Examples to train on, held-out examples, and how many were left out for what cause (`divided`).

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from transformers import TrainerCallback
     from trl import SFTTrainer
 
-__all__ = ["Recipe", "by_skill", "main", "shared_prefix_trainer", "train"]
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe:

@@ -28,8 +28,6 @@ from training.revelator.compound.entities import entities_of, sampled, training_
 from training.revelator.compound.writing import Built, build
 from training.rows import dev_questions, write_rows
 
-__all__ = ["main", "report"]
-
 
 def report(built: Built) -> str:
     """Markdown: what was asked for and accepted, and what was rejected for which cause."""

@@ -9,8 +9,6 @@ from stores.passages import Passage
 from training.revelator.compound.entities import Entity
 from training.words import content_words, normalised, within
 
-__all__ = ["Part", "merged_fault", "part_fault"]
-
 MAX_ANSWER_WORDS = 8
 """An answer is "a few words" (App. B.1)."""
 

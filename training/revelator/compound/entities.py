@@ -14,8 +14,6 @@ from nodes.kit.rendering import plain
 from stores.passages import Passage, content_id
 from training.rows import objects_of, rows_of, text_of
 
-__all__ = ["Entity", "entities_of", "sampled", "training_passages"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entity:

@@ -29,8 +29,6 @@ from training.revelator.compound.checks import Part, merged_fault, part_fault
 from training.revelator.compound.entities import Entity
 from training.words import normalised, within
 
-__all__ = ["Built", "build"]
-
 MAX_TOKENS = 256
 _FILES = ("train", "dev", "test")
 _ANSWER_PROMPT = "standard_rag/answer"
