@@ -1,64 +1,84 @@
-"""Mean recall of gold passages by both halves of the store and by their fusion.
+"""Mean recall of gold passages by both halves of the store, by their fusion, and by bridging.
 
-    python benchmarks/recall.py DATA [--only hotpotqa --only nq]
+    python benchmarks/recall.py DATA [--only hotpotqa --only nq] [--together [--made-up 100000]]
 
 DATA has a folder for each set with `corpus.jsonl.gz` and `questions.jsonl.gz` (`gold_ids`). The indexes are made in
 HOPGRAPH_HOME under the names `recall-<set>`, and kept: a second run encodes nothing. A question is searched as it is,
 once; its recall is the share of its gold articles among the first 5 or 10 articles found, where a hit stands for the
-article it was cut from. In the last column it is among the articles of the first 5 or 10 hits, which are fewer where
-several hits are of one article. `nq+extra` is nq with `corpus_extra.jsonl.gz` added; the mean leaves it out. All
-figures depend on the data and the encoder only.
+article it was cut from. "All gold" is the share of questions with all gold articles among the first five. In the column
+"hybrid, hits" recall is among the articles of the first 5 or 10 hits, which are fewer where
+several hits are of one article. `nq+extra` is nq with `corpus_extra.jsonl.gz` added; the mean leaves it out.
+`--together` searches one index of all sets, where each set's passages are distractors to the others' questions; an
+article that several sets have counts only as the set's own. `--made-up` adds synthetic passages (`scale.py`) up to that
+number. All figures depend on the data and the encoder only.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from scale import MadeUp, built_of
 
 from stores.build import add_to_index, build_index
 from stores.index import Index, Mode, open_index
 from stores.passages import read_passages
 
 SETS = ("2wikimultihopqa", "musique", "hotpotqa", "multihoprag", "nq", "popqa")
-MODES: tuple[Mode, ...] = ("dense", "sparse", "hybrid")
+MODES: tuple[Mode, ...] = ("dense", "sparse", "hybrid", "bridge")
 CUTS = (5, 10)
 HITS = 50
 """Enough for ten articles."""
+Questions = list[dict[str, Any]]
 
 
 def main(
     data: Annotated[Path, typer.Argument(help="Folder of the data sets.")],
     only: Annotated[list[str] | None, typer.Option(help="Only this set; may be repeated.")] = None,
+    together: Annotated[bool, typer.Option(help="Search one index of all sets.")] = False,
+    made_up: Annotated[int, typer.Option(help="With --together: passages of the index, synthetic ones added.")] = 0,
 ) -> None:
-    """Print a table: a row per set, recall@5/@10 per mode."""
-    print(f"{'set':<18}{'passages':>9}{'questions':>10}" + "".join(f"{mode:>15}" for mode in (*MODES, "hybrid, hits")))
+    """Print a table: a row per set, recall@5/@10 per mode, and the share of questions with all gold among five."""
+    heads = "".join(f"{head:>15}" for head in (*MODES, "hybrid, hits", "all: hybrid", "all: bridge"))
+    print(f"{'set':<18}{'passages':>9}{'questions':>10}{heads}")
+    sets = only or list(SETS)
+    if together:
+        build_index("recall-together", (p for name in sets for p in read_passages(data / name / "corpus.jsonl.gz")))
+        whole = open_index("recall-together")
+        if made_up > len(whole):
+            _, whole = built_of(MadeUp(whole, made_up))
     means = []
-    for name in only or SETS:
+    for name in sets:
         folder = data / name
         with gzip.open(folder / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
             questions = [json.loads(line) for line in lines]
         questions = [question for question in questions if question["gold_ids"]]
-        build_index(f"recall-{name}", read_passages(folder / "corpus.jsonl.gz"))
-        means.append(_row(name, open_index(f"recall-{name}"), questions))
-        if (extra := folder / "corpus_extra.jsonl.gz").exists():
+        if not together:
+            build_index(f"recall-{name}", read_passages(folder / "corpus.jsonl.gz"))
+        means.append(_row(name, whole if together else open_index(f"recall-{name}"), questions))
+        if not together and (extra := folder / "corpus_extra.jsonl.gz").exists():
             add_to_index(f"recall-{name}", read_passages(extra))
             _row(f"{name}+extra", open_index(f"recall-{name}"), questions)
-    mean = np.mean(means, axis=0)
-    print(f"{'mean of sets':<37}" + "".join(f"{five:>9.3f}/{ten:.3f}" for five, ten in mean))
+    print(f"{'mean of sets':<37}{_figures(np.mean(means, axis=0))}")
 
 
-def _row(name: str, index: Index, questions: list[dict[str, Any]]) -> list[tuple[float, float]]:
+def _row(name: str, index: Index, questions: Questions) -> list[tuple[float, float, float]]:
     found = {mode: _articles(index, [question["question"] for question in questions], mode) for mode in MODES}
     row = [_recall([list(dict.fromkeys(ids)) for ids in found[mode]], questions) for mode in MODES]
     row.append(_recall(found["hybrid"], questions))
-    figures = "".join(f"{five:>9.3f}/{ten:.3f}" for five, ten in row)
-    print(f"{name:<18}{len(index):>9,}{len(questions):>10,}{figures}", flush=True)
+    print(f"{name:<18}{len(index):>9,}{len(questions):>10,}{_figures(row)}", flush=True)
     return row
+
+
+def _figures(row: Iterable[Sequence[float]]) -> str:
+    recalls = list(row)
+    whole = "".join(f"{recalls[MODES.index(mode)][2]:>15.3f}" for mode in ("hybrid", "bridge"))
+    return "".join(f"{five:>9.3f}/{ten:.3f}" for five, ten, _ in recalls) + whole
 
 
 def _articles(index: Index, questions: list[str], mode: Mode) -> list[list[str]]:
@@ -69,13 +89,16 @@ def _articles(index: Index, questions: list[str], mode: Mode) -> list[list[str]]
     return [[article[hit.id] for hit in hits] for hits in found]
 
 
-def _recall(found: list[list[str]], questions: list[dict[str, Any]]) -> tuple[float, float]:
-    shares = [
-        [len(set(ids[:cut]) & set(question["gold_ids"])) / len(set(question["gold_ids"])) for cut in CUTS]
-        for ids, question in zip(found, questions, strict=True)
-    ]
-    five, ten = np.mean(shares, axis=0)
-    return float(five), float(ten)
+def _recall(found: list[list[str]], questions: Questions) -> tuple[float, float, float]:
+    """Recall at five and ten, and the share of questions with recall 1 at five."""
+    shares = np.array(
+        [
+            [len(set(ids[:cut]) & set(question["gold_ids"])) / len(set(question["gold_ids"])) for cut in CUTS]
+            for ids, question in zip(found, questions, strict=True)
+        ]
+    )
+    five, ten = shares.mean(axis=0)
+    return float(five), float(ten), float((shares[:, 0] == 1).mean())
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from scale import K, ensemble
+from scale import BRIDGE_SLOWEST, K, ensemble
 
 from inference.encoders.configured import get_encoder
 from stores.build import build_index
@@ -58,9 +58,11 @@ def main(
     index = open_index(NAME)
     vectors = get_encoder().encode_queries(questions)
     _timed("hybrid", lambda i: index.search_encoded(questions[i], vectors[i], K, "hybrid"), len(questions))
+    bridge = _timed("bridge", lambda i: index.search_encoded(questions[i], vectors[i], K, "bridge"), len(questions))
     _timed("dense", lambda i: index.search_encoded(questions[i], vectors[i], K, "dense"), len(questions))
     _timed("sparse", lambda i: index.search_encoded(questions[i], None, K, "sparse"), len(questions))
     ours = _timed("hybrid", lambda i: index.search_encoded(questions[i], vectors[i], K, "hybrid"), len(questions))
+    print(f"           bridge / hybrid {bridge / ours:.2f} (goal {BRIDGE_SLOWEST:.0f})")
     kept = KeptVectors(index_folder(NAME) / "vectors.sqlite")
     theirs = ensemble(
         (passage for chunk in index.passages() for passage in chunk),

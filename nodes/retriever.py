@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from nodes.kit.context import Retriever
-from nodes.kit.passages import fetch, interleave, reference
+from nodes.kit.passages import fetch, found_summary, interleave, reference
 from nodes.kit.rendering import counted
 from nodes.kit.search import search
 from nodes.kit.state import Node, PassageRef, State
@@ -60,7 +60,7 @@ def retriever(
                 step_id,
                 "retrieve",
                 question=query,
-                answer=counted(len(hits), "passage"),
+                answer=found_summary(hits),
                 evidence=[hit["id"] for hit in hits],
                 searches=1,
             )

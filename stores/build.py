@@ -15,6 +15,7 @@ from inference.encoders.vectors import Encoder, Vectors
 from inference.errors import StoreError
 from inference.settings import get_settings
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
+from stores.links import Links
 from stores.manifest import (
     Manifest,
     check_encoder,
@@ -150,7 +151,7 @@ def _build(
                     libraries=_libraries(),
                 )
                 _write_halves(new, records, kept, encoder, manifest, tell)
-                manifest.files.update(file_sizes(new, ["passages.sqlite", "sparse"]))
+                manifest.files.update(file_sizes(new, ["passages.sqlite", "sparse", "links"]))
                 manifest.write(new)
                 set_current(folder, version)
                 kept.keep_only(vector_key(encoder.id, searchable(p)) for chunk in records.chunks() for p in chunk)
@@ -188,7 +189,9 @@ def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built
 def _write_halves(
     new: Path, records: Records, kept: KeptVectors, encoder: Encoder, manifest: Manifest, tell: Progress
 ) -> None:
-    Sparse.build(new / "sparse", ((p.title, p.text) for chunk in records.chunks() for p in chunk))
+    words = Sparse.build(new / "sparse", ((p.title, p.text) for chunk in records.chunks() for p in chunk))
+    Links.build(new / "links", words)
+    del words
 
     def vectors() -> Iterator[Vectors]:
         done = 0

@@ -1,4 +1,4 @@
-"""An index opened for hybrid search (dense and sparse, fused), over one immutable version of its files."""
+"""An index opened for search (dense, sparse, both fused, and bridging), over one immutable version of its files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Encoder
 from inference.errors import EndpointError, InputError, StoreError
 from inference.locks import lock
+from stores.bridging import bridge
 from stores.fusion import fuse
+from stores.links import Links
 from stores.manifest import (
     Manifest,
     check_encoder,
@@ -31,7 +33,9 @@ from stores.records import Records
 from stores.sparse import SPARSE, Sparse
 from stores.vector_store import OpenVectors, vector_store
 
-Mode = Literal["hybrid", "dense", "sparse"]
+Mode = Literal["hybrid", "dense", "sparse", "bridge"]
+"""`bridge` is hybrid, and among its hits the passages that the best of them name."""
+MODES = get_args(Mode)
 
 DEPTH = 50
 """Minimum candidates per half for the fusion."""
@@ -44,14 +48,18 @@ class Hit:
     id: str
     title: str
     score: float
-    """Fused score; in dense or sparse mode the inner product of the vectors, or BM25."""
+    """Fused score, in bridge mode one on its scale; in dense or sparse mode the vectors' inner product, or BM25."""
     dense_rank: int | None
     """From 1; None if not among this half's candidates, or if this half was not searched."""
     sparse_rank: int | None
+    named_in: str | None = None
+    """Id of the passage that names its title, if it is here for that."""
 
     @property
-    def found_by(self) -> Literal["dense", "sparse", "both"]:
-        """Which half found it."""
+    def found_by(self) -> Literal["dense", "sparse", "both", "link"]:
+        """Which half found it, or a link from another passage."""
+        if self.named_in is not None:
+            return "link"
         if self.dense_rank is not None and self.sparse_rank is not None:
             return "both"
         return "sparse" if self.dense_rank is None else "dense"
@@ -140,8 +148,8 @@ class Index:
         """Hits of each query, in order; queries are encoded together. Errors as for `search`."""
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}", hint="ask for one passage or more")
-        if mode not in ("hybrid", "dense", "sparse"):
-            raise InputError(f"no search mode {mode!r}", hint="use hybrid, dense or sparse")
+        if mode not in MODES:
+            raise InputError(f"no search mode {mode!r}", hint=f"use {', '.join(MODES[:-1])} or {MODES[-1]}")
         asked = [i for i, query in enumerate(queries) if query.strip()]
         vectors: list[NDArray[np.float32] | None] = [None] * len(queries)
         if mode != "sparse" and asked:
@@ -154,17 +162,30 @@ class Index:
 
     def search_encoded(self, query: str, vector: NDArray[np.float32] | None, k: int, mode: Mode) -> list[Hit]:
         """`search` with the query's precomputed vector, shape (dimension,); None in sparse mode."""
-        depth = min(k if mode != "hybrid" else max(k, DEPTH), len(self))
+        fuses = mode in ("hybrid", "bridge")
+        depth = min(max(k, DEPTH) if fuses else k, len(self))
         dense, dense_scores = self._nearest(vector, depth) if mode != "sparse" else ([], [])
         sparse, sparse_scores = self._lexical(query, depth) if mode != "dense" else ([], [])
-        if mode == "hybrid":
+        named: dict[int, int] = {}
+        if mode == "bridge":
+            with self._opening:
+                links = self._links
+            bm25 = dict(zip(sparse, sparse_scores, strict=True))
+            found = bridge(query, fuse([dense, sparse]), bm25, self._sparse, links, k)
+            best = [(hit.row, hit.score) for hit in found]
+            named = {hit.row: hit.named_in for hit in found if hit.named_in is not None}
+        elif fuses:
             best = fuse([dense, sparse])[:k]
         else:
             best = list(zip(dense + sparse, dense_scores + sparse_scores, strict=True))
         dense_ranks = {row: rank for rank, row in enumerate(dense, start=1)}
         sparse_ranks = {row: rank for rank, row in enumerate(sparse, start=1)}
-        heads = self._records.heads([row for row, _ in best])
-        return [Hit(*heads[row], score, dense_ranks.get(row), sparse_ranks.get(row)) for row, score in best]
+        heads = self._records.heads([*(row for row, _ in best), *named.values()])
+        sources = {row: heads[source][0] for row, source in named.items()}
+        return [
+            Hit(*heads[row], score, dense_ranks.get(row), sparse_ranks.get(row), sources.get(row))
+            for row, score in best
+        ]
 
     def _nearest(self, vector: NDArray[np.float32] | None, depth: int) -> tuple[list[int], list[float]]:
         if vector is None or vector.shape != (self.manifest.dimension,):
@@ -189,6 +210,16 @@ class Index:
         return Sparse(self._folder / "sparse")
 
     @cached_property
+    def _links(self) -> Links:
+        folder = self._folder / "links"
+        if not folder.is_dir():
+            raise StoreError(
+                f"index {self.name!r} has no links, which a bridging search follows: an earlier version built it",
+                hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
+            )
+        return Links(folder)
+
+    @cached_property
     def _dense(self) -> OpenVectors:
         store = vector_store(self.manifest, self._folder)
         dense = store.open()
@@ -198,6 +229,15 @@ class Index:
                 hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
             )
         return dense
+
+
+def reasons(hits: Sequence[Hit]) -> list[str]:
+    """Why each hit of one search was found: `found_by`, or the passage that names it, by rank or else by id."""
+    ranks = {hit.id: rank for rank, hit in enumerate(hits, start=1)}
+    return [
+        hit.found_by if hit.named_in is None else f"named in passage {ranks.get(hit.named_in, hit.named_in)}"
+        for hit in hits
+    ]
 
 
 _open: dict[Path, Index] = {}

@@ -5,7 +5,7 @@ HOME/indexes/<name>/
     lock                held by whoever builds
     vectors.sqlite      every passage's vector by content: a killed build goes on, later ones encode only what is new
     versions/<id>/      never changed once `current` has named it
-        manifest.json  passages.sqlite  sparse/  dense/
+        manifest.json  passages.sqlite  sparse/  links/  dense/
         in_use          held by readers, so that a build does not remove what is being read
 """
 

@@ -15,7 +15,7 @@ class HopgraphRetriever(BaseRetriever):
     """Searches an index by name: `HopgraphRetriever(index="wiki", k=10).invoke("...")`.
 
     A document's `page_content` is the passage's text; `metadata` has `title`, `source`, `score`, `found_by`,
-    `dense_rank`, `sparse_rank` and `sentences`. Errors as for `stores.index.open_index` and `Index.search`.
+    `dense_rank`, `sparse_rank`, `named_in` and `sentences`. Errors as for `stores.index.open_index` and `Index.search`.
     """
 
     index: str
@@ -23,7 +23,7 @@ class HopgraphRetriever(BaseRetriever):
     k: int = 5
     """Number of passages."""
     mode: Mode = "hybrid"
-    """Dense, sparse or hybrid search."""
+    """See `stores.index.Mode`."""
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
@@ -42,6 +42,7 @@ class HopgraphRetriever(BaseRetriever):
                     "found_by": hit.found_by,
                     "dense_rank": hit.dense_rank,
                     "sparse_rank": hit.sparse_rank,
+                    "named_in": hit.named_in,
                     "sentences": list(passage.sentences),
                 },
             )

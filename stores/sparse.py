@@ -6,10 +6,10 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,19 @@ def _stem(word: str) -> str:
     return str(_stemmer().stemWord(word))
 
 
+Name = tuple[int, ...]
+"""The words of a title, as numbers."""
+
+
+class Words(NamedTuple):
+    """The words of a corpus, as numbers, by row."""
+
+    names: list[set[Name]]
+    """The title, and the title without a disambiguation in parentheses; empty if it has no words."""
+    texts: list[list[int]]
+    """The text without the title."""
+
+
 class Sparse:
     """Precomputed BM25 scores of a corpus in memory-mapped files. Immutable, thread-safe.
 
@@ -87,40 +100,75 @@ class Sparse:
         self._named_rows = np.load(folder / "named_rows.npy")
 
     @staticmethod
-    def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]]) -> None:
-        """Write the sparse half of an index; row i is the i-th pair."""
+    def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]]) -> Words:
+        """Write the sparse half of an index; row i is the i-th pair. Returns the corpus's words."""
         import bm25s
 
         vocabulary: dict[str, int] = {}
         rows: list[list[int]] = []
-        names: list[tuple[int, int]] = []
+        words = Words([], [])
+        hashes: list[tuple[int, int]] = []
+
+        def numbered(words: Iterable[str]) -> list[int]:
+            return [vocabulary.setdefault(word, len(vocabulary)) for word in words]
+
         for row, (title, text) in enumerate(titles_and_texts):
             name = tokenize(title)
-            words = name * TITLE_WEIGHT + tokenize(text)
-            rows.append([vocabulary.setdefault(word, len(vocabulary)) for word in words])
-            names += [(_hash(n), row) for n in {tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title)))} if n]
+            names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title)))) if n}
+            hashes += [(_hash(n), row) for n in names]
+            title_words = numbered(name) * TITLE_WEIGHT
+            words.texts.append(numbered(tokenize(text)))
+            words.names.append({tuple(numbered(n)) for n in names})
+            rows.append(title_words + words.texts[-1])
         folder.mkdir(parents=True, exist_ok=True)
-        names.sort()
-        np.save(folder / "names.npy", np.array([name for name, _ in names], np.uint64))
-        np.save(folder / "named_rows.npy", np.array([row for _, row in names], np.int64))
+        hashes.sort()
+        np.save(folder / "names.npy", np.array([name for name, _ in hashes], np.uint64))
+        np.save(folder / "named_rows.npy", np.array([row for _, row in hashes], np.int64))
         if vocabulary:
             scorer = bm25s.BM25(k1=K1, b=B, method="lucene")
             scorer.index((rows, vocabulary), create_empty_token=False, show_progress=False)
             scorer.save(folder, show_progress=False)
+        return words
 
     def search(self, query: str, k: int) -> Ranking:
         """The top k rows among those that share a word with the query. Ties go to the lower row."""
-        words = list(dict.fromkeys(tokenize(query)))[:LONGEST_QUERY]
-        known = self._scorer.vocab_dict if self._scorer is not None else {}
-        numbers = [known[word] for word in words if word in known]
+        words, numbers = self._known(query)
         if self._scorer is None or not numbers:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         scores: NDArray[np.float32] = self._scorer.get_scores_from_ids(numbers)
         self._add_named(words, scores)
         return best(scores, k, np.flatnonzero(scores > 0))
 
-    def _add_named(self, words: list[str], scores: NDArray[np.float32]) -> None:
-        """Add the bonus of titles in the query; of overlapping titles the first and longest counts."""
+    def coverage(self, query: str, rows: Sequence[int]) -> NDArray[np.float64]:
+        """What of a query each row has, shape (known words of the query, rows).
+
+        A word is worth its share of the inverse document frequencies of all known words, and 0 where the row lacks it.
+        """
+        _, numbers = self._known(query)
+        found = np.zeros((len(numbers), len(rows)))
+        if self._scorer is None or not numbers:
+            return found
+        starts, holders = self._scorer.scores["indptr"], self._scorer.scores["indices"]
+        for i, number in enumerate(numbers):
+            those = holders[int(starts[number]) : int(starts[number + 1])]  # ascending
+            places = np.minimum(np.searchsorted(those, rows), len(those) - 1)
+            found[i] = (those[places] == rows) * self._idf(number)
+        return found / sum(map(self._idf, numbers))
+
+    def titled(self, query: str, rows: Sequence[int]) -> list[bool]:
+        """Whether each row's title occurs in the query."""
+        words, _ = self._known(query)
+        parts = [self._named_rows[low:high] for _, _, low, high in self._titles(words)]
+        return [any(bool((part == row).any()) for part in parts) for row in rows]
+
+    def _known(self, query: str) -> tuple[list[str], list[int]]:
+        """Distinct words of a query, and the numbers of those in the corpus."""
+        words = list(dict.fromkeys(tokenize(query)))[:LONGEST_QUERY]
+        known = self._scorer.vocab_dict if self._scorer is not None else {}
+        return words, [known[word] for word in words if word in known]
+
+    def _titles(self, words: list[str]) -> Iterator[tuple[int, int, int, int]]:
+        """Spans of the words that are titles, longest first at each start, and where their rows are."""
         spans = [
             (start, end)
             for start in range(len(words))
@@ -129,18 +177,24 @@ class Sparse:
         hashes = np.array([_hash(tuple(words[start:end])) for start, end in spans], np.uint64)
         low = np.searchsorted(self._names, hashes, "left")
         high = np.searchsorted(self._names, hashes, "right")
+        return ((*spans[i], int(low[i]), int(high[i])) for i in np.flatnonzero(low < high))
+
+    def _add_named(self, words: list[str], scores: NDArray[np.float32]) -> None:
+        """Add the bonus of titles in the query; of overlapping titles the first and longest counts."""
         done = 0
-        for i in np.flatnonzero(low < high):
-            start, end = spans[i]
+        for start, end, low, high in self._titles(words):
             if start >= done:
-                scores[self._named_rows[low[i] : high[i]]] += NAMED * sum(map(self._rarity, words[start:end]))
+                scores[self._named_rows[low:high]] += NAMED * sum(map(self._rarity, words[start:end]))
                 done = end
 
     def _rarity(self, word: str) -> float:
+        assert self._scorer is not None  # noqa: S101
+        return self._idf(self._scorer.vocab_dict[word])
+
+    def _idf(self, number: int) -> float:
         """Inverse document frequency of a word of the corpus."""
         assert self._scorer is not None  # noqa: S101
         starts = self._scorer.scores["indptr"]
-        number = self._scorer.vocab_dict[word]
         return math.log(1 + self._scorer.scores["num_docs"] / int(starts[number + 1] - starts[number]))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -102,18 +102,20 @@ def search(
     mode: Annotated[
         str,
         typer.Option(
-            "--mode", help="hybrid, dense (by meaning) or sparse (by words).", autocompletion=completion.modes
+            "--mode",
+            help="hybrid, dense (by meaning), sparse (by words) or bridge (hybrid, and what the best hits name).",
+            autocompletion=completion.modes,
         ),
     ] = "hybrid",
     as_json: AsJson = False,
 ) -> None:
     """Search an index, and show the rank of each passage in both halves of the search."""
     from inference.errors import InputError
-    from stores.index import open_index
+    from stores.index import MODES, Mode, open_index
 
-    chosen: dict[str, Literal["hybrid", "dense", "sparse"]] = {m: m for m in ("hybrid", "dense", "sparse")}
+    chosen: dict[str, Mode] = {m: m for m in MODES}
     if mode not in chosen:
-        raise InputError(f"--mode: unknown mode {mode!r}", hint="modes: hybrid, dense, sparse")
+        raise InputError(f"--mode: unknown mode {mode!r}", hint=f"modes: {', '.join(MODES)}")
     if not query.strip():
         raise InputError("the query is empty", hint=f'hopgraph search "..." --index {name}')
     opened = open_index(name)
@@ -214,14 +216,18 @@ def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
 def _print_hits(opened: Index, hits: list[Hit]) -> None:
     from rich.console import Console
 
+    from stores.index import reasons
+
     console = _printer(Console())
     if not hits:
         console("Nothing found.")
-    for number, (hit, passage) in enumerate(zip(hits, opened.get([hit.id for hit in hits]), strict=True), start=1):
+    found = zip(hits, reasons(hits), opened.get([hit.id for hit in hits]), strict=True)
+    for number, (hit, why, passage) in enumerate(found, start=1):
         ranks = ", ".join(
             f"{half} {f'#{rank}' if rank else '-'}"
             for half, rank in (("meaning", hit.dense_rank), ("words", hit.sparse_rank))
         )
+        ranks = ranks if hit.named_in is None else why
         console(f"{number}. {passage.title or '(no title)'}", style="bold")
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"

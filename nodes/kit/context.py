@@ -16,7 +16,7 @@ from prompts.loader import is_same_text, prompt_text
 if TYPE_CHECKING:
     from inference.heads.revelator import Route
 
-Retriever = Literal["hybrid", "dense", "sparse"]
+Retriever = Literal["hybrid", "dense", "sparse", "bridge"]
 
 
 def prompt_field(name: str, *nodes: str, title: str = "") -> Any:
@@ -70,10 +70,13 @@ class Context(BaseModel):
         default=None, title="Generator model", description="Model that writes the answers. Empty: the same model."
     )
     top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Passages a search returns.")
-    retriever: Literal["hybrid", "dense", "sparse", "paper"] = Field(
+    retriever: Literal["hybrid", "dense", "sparse", "bridge", "paper"] = Field(
         default="hybrid",
         title="Retriever",
-        description="Half of the index to search, or both fused; `paper` is the retriever of the method's paper.",
+        description=(
+            "Half of the index to search, or both fused; `bridge` is both fused and the passages that the best hits "
+            "name; `paper` is the retriever of the method's paper."
+        ),
     )
     preset: Literal["default", "paper"] = Field(
         default="default",

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from inference.errors import InputError, StoreError
-from nodes.kit.rendering import plain
+from nodes.kit.rendering import counted, plain
 from nodes.kit.state import IndexRef, PassageRef
 from stores.given import PREFIX, get_given
 from stores.passages import Passage
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stores.index import Index
 
 PREVIEW = 120
+NAMED = "named in "
+"""How the reason of a passage begins that was found by a link: see `stores.index.reasons`."""
 
 
 def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
@@ -30,6 +32,12 @@ def shortened(text: str) -> str:
     """The beginning of a text, for display."""
     text = plain(text)
     return text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
+
+
+def found_summary(hits: Sequence[PassageRef]) -> str:
+    """How many passages a search found, and which of them only because another one names them."""
+    named = [f"{rank} {ref['found_by']}" for rank, ref in enumerate(hits, start=1) if ref["found_by"].startswith(NAMED)]
+    return counted(len(hits), "passage") + "".join(f"; passage {reason}" for reason in named)
 
 
 def interleave(rankings: Iterable[Sequence[PassageRef]]) -> list[PassageRef]:

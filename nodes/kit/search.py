@@ -27,7 +27,7 @@ from stores.passages import Passage
 
 Result = TypeVar("Result")
 _Ranked = list[list[tuple[str, float, str]]]
-"""Per query: id, score and `found_by` of its hits, best first."""
+"""Per query: id, score and `found_by` (of the state's passages) of its hits, best first."""
 _THREADS_FOR_SERVERS = 32
 
 
@@ -85,9 +85,13 @@ async def search(
         else:
 
             def run() -> tuple[_Ranked, list[Passage]]:
+                from stores.index import reasons
+
                 index = open_run_index(state)
                 rows = index.search_many(list(queries.values()), count, mode or context.mode)
-                ranked: _Ranked = [[(hit.id, hit.score, hit.found_by) for hit in row] for row in rows]
+                ranked: _Ranked = [
+                    [(hit.id, hit.score, why) for hit, why in zip(row, reasons(row), strict=True)] for row in rows
+                ]
                 return ranked, index.get(list(dict.fromkeys(hit.id for row in rows for hit in row)))
 
             ranked, found = await in_search_thread(run)

@@ -36,7 +36,7 @@ class PassageRef(Hit):
 
     title: str
     found_by: str
-    """Which retriever found it: `dense`, `sparse`, `both`; or `given`."""
+    """Which retriever found it: `dense`, `sparse`, `both`; `named in passage 2` (of this search); or `given`."""
 
 
 class Step(TypedDict):

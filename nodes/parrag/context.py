@@ -19,7 +19,7 @@ class ParContext(Context):
     paper_retriever = "dense"
 
     top_k: int = Field(default=10, ge=1, le=100, title="Top k", description="Passages a search returns.")
-    retriever: Literal["hybrid", "dense", "sparse", "paper"] = Field(
+    retriever: Literal["hybrid", "dense", "sparse", "bridge", "paper"] = Field(
         default="dense",
         title="Retriever",
         description="Half of the store that a step searches first; re-retrieval after a rejection is always sparse.",

@@ -46,4 +46,4 @@ def test_the_table_counts_gold_passages_among_the_first_hits(tmp_path):
         check=True,
     )
     row = next(line for line in done.stdout.splitlines() if line.startswith("popqa"))
-    assert row.split() == ["popqa", "12", "2", *["0.750/0.750"] * 4]
+    assert row.split() == ["popqa", "12", "2", *["0.750/0.750"] * 5, "0.500", "0.500"]

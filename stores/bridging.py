@@ -1,0 +1,88 @@
+"""Bridging: hits of a fused search, and among them the passages that the best of these name.
+
+What a multi-hop question misses is often not similar to it: it is the page that the first hit names. The weights below
+were set on the development questions of six sets together (`benchmarks/recall.py`); a hit's score is about that of
+the fusion, and a link's score says at which of these it is worth a place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from stores.links import MOST, Links
+from stores.sparse import Sparse
+
+SOURCES = 5
+"""Best hits whose links are followed."""
+BM25 = 0.1
+"""Weight of a hit's BM25 score, relative to the highest."""
+NAMED_HIT = 0.35
+"""Weight of a hit's best link from another one: the fused score of that one times the name's rarity."""
+NOTHING = -0.06
+"""Score of a link before the following."""
+RARE = 0.15
+"""Weight of the name's rarity: 1 if it makes one link, 0 if it makes `MOST`, logarithmic between."""
+IN_QUERY = 0.1
+"""Weight of the name's rarity where the query has the naming passage's title."""
+UNCOVERED = 0.95
+"""Weight of the rarity times the share of the query that the named passage has and the naming one lacks."""
+SOURCE = 0.56
+"""Weight of the naming passage's fused score times the share of the query that it has."""
+
+
+class Bridged(NamedTuple):
+    """A row of the result."""
+
+    row: int
+    score: float
+    named_in: int | None
+    """The row that names it, if it scores more by that than as a hit."""
+
+
+def bridge(
+    query: str, fused: Sequence[tuple[int, float]], bm25: Mapping[int, float], sparse: Sparse, links: Links, k: int
+) -> list[Bridged]:
+    """The k best of the hits and of what the first hits name; ties go to the better hit.
+
+    Args:
+        query: The query.
+        fused: Rows and scores of the fusion, best first.
+        bm25: BM25 scores of the rows that the sparse half found.
+        sparse: The sparse half.
+        links: The links between rows.
+        k: Number of rows.
+    """
+    sources = [row for row, _ in fused[:SOURCES]]
+    strength = dict(fused)
+    mentions = [(source, mention) for source in sources for mention in links.of(source)]
+    named = list(dict.fromkeys(row for _, mention in mentions for row in mention.rows.tolist() if row not in sources))
+    shares = sparse.coverage(query, [*sources, *named])
+    column = {row: i for i, row in enumerate([*sources, *named])}
+    in_query = dict(zip(sources, sparse.titled(query, sources), strict=True))
+
+    bonus: dict[int, float] = {}
+    best: dict[int, tuple[float, int]] = {}
+    for source, mention in mentions:
+        rarity = 1 - math.log(mention.links) / math.log(MOST)
+        has = shares[:, column[source]]
+        always = NOTHING + rarity * (RARE + IN_QUERY * in_query[source]) + SOURCE * strength[source] * float(has.sum())
+        lacks = shares[has == 0].sum(axis=0)
+        for row in mention.rows.tolist():
+            bonus[row] = max(bonus.get(row, 0.0), strength[source] * rarity)
+            score = always + UNCOVERED * rarity * float(lacks[column[row]])
+            if row not in best or score > best[row][0]:
+                best[row] = (score, source)
+
+    highest = max(bm25.values(), default=1.0)
+    found = []
+    for row in dict.fromkeys([*strength, *best]):
+        if row in strength:
+            score = strength[row] + BM25 * bm25.get(row, 0.0) / highest + NAMED_HIT * bonus.get(row, 0.0)
+            if row not in best or score >= best[row][0]:
+                found.append(Bridged(row, score, None))
+                continue
+        found.append(Bridged(row, *best[row]))
+    found.sort(key=lambda item: -item.score)
+    return found[:k]
