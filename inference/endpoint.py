@@ -152,7 +152,7 @@ class Endpoint(Server):
                 if not is_transient(error):
                     raise
                 failed = error
-            # tenacity's object is costly and few calls need it: it is made after the first failure, and raises that first.
+            # tenacity's object is costly and few calls need it: it is made after the first failure and raises it first.
             return await self._retrying()(attempt)
         except HopgraphError:
             raise
