@@ -69,6 +69,7 @@ class Row:
         return (self.killed + self.timed_out) / self.tried if self.tried else 1.0
 
 
+_SETTINGS = "tests/nodes/test_settings.py"
 _REVIEW = "tests/graphs/test_review.py"
 """Reviews by a person, of all methods that have them."""
 _SHARED = ["tests/graphs/test_baselines.py", _REVIEW, "tests/graphs/test_with_an_index.py"]
@@ -98,7 +99,13 @@ def packages(root: Path) -> list[Package]:
             Package(
                 name,
                 [*([f"nodes/{name}/*.py"] if folder.is_dir() else []), f"graphs/{name}.py"],
-                [f"tests/nodes/{name}", f"tests/graphs/test_{name}.py", f"tests/graphs/test_{name}_*.py", _REVIEW],
+                [
+                    f"tests/nodes/{name}",
+                    _SETTINGS,
+                    f"tests/graphs/test_{name}.py",
+                    f"tests/graphs/test_{name}_*.py",
+                    _REVIEW,
+                ],
             )
         )
     return found
