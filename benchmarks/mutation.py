@@ -83,7 +83,10 @@ def _named(name: str, folder: Path, *modules: str) -> Package:
 
 
 def packages(root: Path) -> list[Package]:
-    """Fusion and metrics, each method's nodes with its graph, and what all nodes share."""
+    """Fusion and metrics, what all nodes share, and the nodes of each method with its graph.
+
+    Methods without a folder of their own are one package, with the roles that several methods share.
+    """
     evaluation, stores = Path("hopgraph", "evaluation"), Path("stores")
     found = [
         _named("fusion", stores, "fusion", "ranking"),
@@ -91,24 +94,21 @@ def packages(root: Path) -> list[Package]:
         _named("gold", evaluation, "gold", "control"),
         Package("kit", ["nodes/kit/*.py"], ["tests/nodes/kit", *_SHARED]),
     ]
-    for graph in sorted((root / "graphs").glob("*.py")):
-        name, folder = graph.stem, root / "nodes" / graph.stem
-        if name.startswith("__") or name == "about":
-            continue
-        found.append(
-            Package(
-                name,
-                [*([f"nodes/{name}/*.py"] if folder.is_dir() else []), f"graphs/{name}.py"],
-                [
-                    f"tests/nodes/{name}",
-                    _SETTINGS,
-                    f"tests/graphs/test_{name}.py",
-                    f"tests/graphs/test_{name}_*.py",
-                    _REVIEW,
-                ],
-            )
-        )
-    return found
+    names = [path.stem for path in sorted((root / "graphs").glob("*.py")) if path.stem not in ("__init__", "about")]
+    own = [name for name in names if (root / "nodes" / name).is_dir()]
+    for name in own:
+        tests = [
+            f"tests/nodes/{name}",
+            _SETTINGS,
+            f"tests/graphs/test_{name}.py",
+            f"tests/graphs/test_{name}_*.py",
+            _REVIEW,
+        ]
+        found.append(Package(name, [f"nodes/{name}/*.py", f"graphs/{name}.py"], tests))
+    others = [name for name in names if name not in own]
+    modules = ["nodes/*.py", "nodes/baselines/*.py", *(f"graphs/{name}.py" for name in others)]
+    tests = ["tests/nodes/test_*.py", *_SHARED, *(f"tests/graphs/test_{name}.py" for name in others)]
+    return [*found, Package("baselines", modules, tests)]
 
 
 class Judgement(NamedTuple):
@@ -202,7 +202,8 @@ def _result(outcome: Outcome, tests: str) -> WorkResult:
 
 def _baseline(runner: Runner, files: Sequence[str], name: str) -> tuple[float, float]:
     """Seconds, and seconds of CPU time, that a run with a mutant may take: ten times those without."""
-    preload()
+    if runner.root == ROOT:
+        preload()
     for outcome in run_all([runner], [None], files, 600, 600):
         if outcome.code != 0:
             raise SystemExit(f"the tests of {name} fail without a mutant:\n{outcome.output}")
