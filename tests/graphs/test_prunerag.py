@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 
 import pytest
+from pydantic import ValidationError
 
 from hopgraph import load
 from inference.errors import EndpointError
 from inference.ledger import cost_of
+from nodes.prunerag.extractor import Entities
 from prompts.parsing import COMMON
 from tests.scripted import Completion, Request
 
@@ -161,7 +164,39 @@ async def test_only_an_answer_is_said_to_have_been_rejected(model):
     assert "was rejected" not in server.requests[1].prompt
     again = steps(state)["root/again"]
     assert (again["searches"], again["score"], again["parent"]) == (0, None, "root")
+    assert (again["kind"], again["verdict"], again["fallback"]) == ("decompose", "", "")
     assert [steps(state)["root"][key] for key in ("searches", "score", "parent")] == [1, 0.0, ""]
+
+
+async def test_the_step_of_an_answer_is_told_from_that_of_a_split(model):
+    script = {QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.001), RIGHT: answer("1960", -0.001)}
+    model(play(decomposer=script, aggregator={"answer": "Ann Lee"}))
+    made = steps(await run())
+    about = {
+        key: (row["kind"], row["verdict"], row["fallback"]) for key, row in made.items() if row["node"] == "decomposer"
+    }
+    assert about == {
+        "root": ("decompose", "", ""), "root/0": ("answer", "accepted", ""), "root/1": ("answer", "accepted", ""),
+    }  # fmt: skip
+
+
+async def test_a_repeated_query_without_an_entity_is_evidence_and_says_why(model):
+    script = {QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)}
+    model(play(decomposer=script, extractor={"entities": []}, aggregator={"answer": "x"}))
+    state = await run()
+    assert tree(state)["root/0"]["pruned"] == "asks the same as root; no entity was found"
+    assert steps(state)["root/0/entities"]["fallback"] == "no entity was found"
+    model(
+        play(decomposer=script, extractor={"entities": ["A"]}, summarizer={"summary": "s"}, aggregator={"answer": "x"})
+    )
+    assert steps(await run())["root/0/entities"]["fallback"] == ""
+
+
+@pytest.mark.parametrize("count", [0, 4, 5])
+def test_the_extractor_names_four_entities_at_most(count):
+    refused = pytest.raises(ValidationError) if count > 4 else nullcontext()
+    with refused:
+        assert len(Entities(entities=["e"] * count).entities) == count
 
 
 async def test_the_root_guesses_where_abstaining_is_off_and_an_inner_node_does_not(model):

@@ -7,9 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from graphs.parrag import after_action, after_review
+from inference.settings import get_settings
+from inference.structured import BadOutput
+from nodes.kit.person import Decision
 from nodes.parrag import reviewer as module
 from nodes.parrag.context import ParContext
-from nodes.parrag.judges import CREDIBILITY
+from nodes.parrag.judges import CREDIBILITY, accuracy_judge, attribution_judge, read_label
 from nodes.parrag.reviewer import is_accepted, reviewer
 
 
@@ -135,3 +138,43 @@ def test_an_answer_is_reviewed_unless_it_comes_from_no_passages_or_replaces_anot
 def test_a_rejected_answer_has_one_retry_and_the_last_step_ends_the_plan(attempts, steps, current, expected):
     given = state(*attempts, steps=steps, current=current)
     assert after_review.__wrapped__(given, ParContext()) == expected
+
+
+async def test_a_person_decides_about_the_latest_answer_and_may_write_it(monkeypatch):
+    monkeypatch.setattr(module, "_ask_person", lambda question, attempt, context: Decision("accept", "Cid"))
+    given = state(attempt("Ann", confidence=0.3), attempt("Bob"), accuracy=0.0, label="contradictory")
+    made, row = await review(given, review="human")
+    first, second = made["attempts"]
+    assert (first["answer"], second["answer"], second["decided"], made["chosen"]) == ("Ann", "Cid", "accept", 1)
+    assert "decided" not in first
+    assert row["verdict"] == "accepted by a person"
+    monkeypatch.setattr(module, "_ask_person", lambda question, attempt, context: Decision("reject", ""))
+    made, row = await review(given, review="human")
+    assert (made["attempts"][1]["answer"], made["chosen"], row["verdict"]) == ("Bob", 0, "rejected by a person")
+
+
+async def test_no_answer_scores_nothing_and_asks_nobody():
+    """Without a runtime a call would fail. The latest answer is judged, whatever the first was."""
+    given = state(attempt("Ann"), attempt(""))
+    nothing = {"value": 0.0, "problem": "", "truncated": 0}
+    assert await accuracy_judge(given, None) == {"accuracy": {**nothing, "label": ""}}
+    assert await attribution_judge(given, None) == {"attribution": {**nothing, "label": "contradictory"}}
+
+
+def test_a_reply_without_a_label_is_quoted_up_to_100_characters():
+    with pytest.raises(BadOutput, match=rf"^there is no label in the reply '{'x' * 100}'$"):
+        read_label("x" * 101)
+
+
+def test_only_judges_that_are_named_are_models_of_their_own(monkeypatch):
+    def roles(**settings):
+        get_settings.cache_clear()
+        return ParContext(**settings).roles
+
+    assert roles() == ()
+    assert roles(attribution="attrscore") == ("attribution",)
+    monkeypatch.setenv("HOPGRAPH_ACCURACY_MODEL", "judge")
+    assert roles() == ("accuracy",)
+    monkeypatch.delenv("HOPGRAPH_ACCURACY_MODEL")
+    monkeypatch.setenv("HOPGRAPH_ACCURACY_URL", "http://127.0.0.1:9/v1")
+    assert roles(attribution="attrscore") == ("accuracy", "attribution")
