@@ -17,6 +17,7 @@ from hopgraph.evaluation.folder import RunFolder, differences
 from hopgraph.evaluation.gold import known_by
 from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, prompt_hashes
+from hopgraph.evaluation.shards import Shard
 from hopgraph.evaluation.simulated import is_simulated
 from inference.errors import InputError
 from inference.settings import Role, get_settings
@@ -86,7 +87,8 @@ def start(
     """
     if folder.started:
         known = folder.about()
-        if changed := differences(known["identity"], found):
+        old, new = ({"shard": str(shard)} if (shard := Shard.of_run(row)) else {} for row in (known, about))
+        if changed := differences(old, new) + differences(known["identity"], found):
             more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise InputError(
                 f"{folder.path} holds a run that differs: {'; '.join(changed[:5])}{more}",
@@ -125,7 +127,7 @@ def _identity(
         raise InputError(f"HOPGRAPH_EXEMPLARS: {exemplars}: {error.strerror}") from None
     return {
         "dataset": dataset,
-        "questions": {"count": len(questions), "hash": _digest([as_row(question) for question in questions])},
+        "questions": {"count": len(questions), "hash": hash_of_questions(questions)},
         "contexts": contexts,
         "index": dict(index) if index else None,
         "models": dict(models),
@@ -143,6 +145,11 @@ def _identity(
             for variant in variants
         },
     }
+
+
+def hash_of_questions(questions: Sequence[Question]) -> str:
+    """Hash of questions with all their fields, in their order."""
+    return _digest([as_row(question) for question in questions])
 
 
 def surroundings() -> dict[str, Any]:
