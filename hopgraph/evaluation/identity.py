@@ -19,6 +19,7 @@ from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, prompt_hashes
 from hopgraph.evaluation.shards import Shard
 from hopgraph.evaluation.simulated import is_simulated
+from inference.base_url import split_urls
 from inference.errors import InputError
 from inference.settings import Role, get_settings
 from stores.checkpoints import without_password
@@ -157,7 +158,7 @@ def surroundings() -> dict[str, Any]:
     settings = get_settings()
     urls = ("llm_url", "generator_url", "accuracy_url", "attribution_url", "judge_url")
     others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
-    found = {name: without_password(getattr(settings, name) or "") or None for name in urls}
+    found = {name: ",".join(map(without_password, split_urls(getattr(settings, name) or ""))) or None for name in urls}
     found |= {name: getattr(settings, name) for name in others}
     return {f"HOPGRAPH_{name.upper()}": value for name, value in found.items()}
 
