@@ -11,6 +11,7 @@ from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
@@ -49,6 +50,7 @@ async def run(
     """Start a run, or resume the same one in its folder, and do its unfinished jobs."""
     from hopgraph.evaluation import identity, runner
     from hopgraph.evaluation.gold import not_in
+    from hopgraph.evaluation.shards import own_questions
 
     found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
     identity.start(folder, variants, questions, found, about)
@@ -58,20 +60,23 @@ async def run(
         names = ", ".join(repr(name) for name in lost[:3])
         note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
     with folder.locked():
-        await _work(folder, runner.unfinished(folder, variants, questions), again=again)
+        await _work(folder, runner.unfinished(folder, variants, own_questions(about, questions)), again=again)
 
 
 async def resume(
     folder: RunFolder, variants: list[Variant], questions: list[Question], about: dict[str, Any], *, again: str
 ) -> None:
-    """Resume a run. The endpoint is checked only if there are jobs left."""
+    """Resume a run. The endpoint is checked only if there are jobs left; a merged run has none, its shards may."""
     from hopgraph.evaluation import identity, runner
+    from hopgraph.evaluation.shards import own_questions
 
+    if "merged" in about:
+        return
     with folder.locked():
-        if todo := runner.unfinished(folder, variants, questions):
+        if todo := runner.unfinished(folder, variants, own_questions(about, questions)):
             contexts = about["identity"]["contexts"]
             found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
-            identity.start(folder, variants, questions, found, {})
+            identity.start(folder, variants, questions, found, about)
             _say_what_differs(about)
             await _work(folder, todo, again=again)
 
@@ -88,6 +93,15 @@ async def _work(folder: RunFolder, todo: list[Job], *, again: str) -> None:
     with stoppable(f"resume with {again}"), _progress(todo, done) as show:
         await runner.run_jobs(folder, todo, show)
     _say_calls_in_flight()
+
+
+def merge(folder: RunFolder, shards: Sequence[Path]) -> None:
+    """Merge shards into a new folder, with notes on stderr."""
+    from hopgraph.evaluation import merging
+
+    for line in merging.merge(folder, shards):
+        note(line)
+    note(f"merged {len(shards)} shards into {folder.path}")
 
 
 async def judge(folder: RunFolder, *, again: str) -> None:
@@ -108,9 +122,23 @@ def beside_papers(summary: Summary, dataset: str) -> list[PaperTable]:
     return found
 
 
-def check_gate(gate: Gate | None, variants: Sequence[Variant], questions: Sequence[Question]) -> None:
-    """Check that the quality gate's earlier run can be compared, with notes on what is not compared."""
+def check_gate(
+    gate: Gate | None, about: dict[str, Any], variants: Sequence[Variant], questions: Sequence[Question]
+) -> None:
+    """Check that the quality gate's earlier run can be compared, with notes on what is not compared.
+
+    Raises:
+        InputError: It can't, or the run is a shard.
+    """
+    from hopgraph.evaluation.shards import Shard
+    from inference.errors import InputError
+
     if gate is not None:
+        if shard := Shard.of_run(about):
+            raise InputError(
+                f"shard {shard}: a quality gate checks all questions of a run",
+                hint="give --fail-under, --against and --max-drop with --merge",
+            )
         for line in gate.check_fits([variant.name for variant in variants], questions):
             note(line)
 

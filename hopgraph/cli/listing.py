@@ -171,6 +171,7 @@ async def _delete_threads(ids: Sequence[str]) -> None:
 
 def _run(folder: Path) -> dict[str, Any]:
     from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.shards import Shard
     from inference.errors import HopgraphError
 
     row: dict[str, Any] = {"folder": str(folder), "methods": [], "done": 0, "total": 0, "state": "", "changed": ""}
@@ -180,7 +181,9 @@ def _run(folder: Path) -> dict[str, Any]:
         identity = about["identity"]
         row["methods"] = sorted({str(variant["method"]) for variant in identity["variants"].values()})
         row["changed"] = str(about["created"])
-        row["total"] = int(identity["questions"]["count"]) * len(identity["variants"])
+        numbers = range(int(identity["questions"]["count"]))
+        shard = Shard.of_run(about)
+        row["total"] = len(shard.part(numbers) if shard else numbers) * len(identity["variants"])
         row["done"] = _count_lines(folder / "results.jsonl")
         row["state"] = "complete" if row["done"] >= row["total"] else "unfinished"
         with run.locked():

@@ -114,7 +114,7 @@ class RunFolder:
         Raises:
             StoreError: Another process holds it.
         """
-        with self._about.open(encoding="utf-8") as handle:
+        with _lockable(self._about) as handle:
             if not lock(handle):
                 raise StoreError(
                     f"{self.path}: in use by another `hopgraph eval`", hint="wait for it, or stop it first"
@@ -226,6 +226,14 @@ def differences(old: Any, new: Any, at: str = "") -> list[str]:
 def _short(value: Any) -> str:
     text = "none" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _lockable(path: Path) -> IO[bytes]:
+    """Open a file to lock it: for writing if possible, since NFS gives exclusive locks on no other files."""
+    try:
+        return path.open("r+b")
+    except OSError:
+        return path.open("rb")
 
 
 def _unwritable(path: Path, error: OSError) -> StoreError:
