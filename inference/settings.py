@@ -116,6 +116,9 @@ class Settings(BaseSettings):
     embedded_idle: float = Field(default=30.0, ge=0)
     """Seconds the embedded server keeps running after its last client has exited."""
 
+    api_key: SecretStr | None = None
+    """API key that clients of `hopgraph serve` have to send; required unless it listens on 127.0.0.1."""
+
     otel: Literal["on", "off"] = "off"
     """Whether to export runs as OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT."""
     otel_texts: Literal["on", "off"] = "off"
