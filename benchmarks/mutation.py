@@ -11,6 +11,7 @@ survivors again if tests have changed. Killed mutants stay killed until their mo
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import math
 import os
@@ -255,6 +256,11 @@ def main(
     if fresh:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
+    alone = (work / "lock").open("w")
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SystemExit(f"{work}: another run works there; wait for it, or name another folder (--work)") from None
     os.nice(10)
     runners = [Runner(root.resolve(), work.resolve() / f"tree-{number}") for number in range(jobs)]
     for runner in runners:
