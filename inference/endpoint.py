@@ -151,7 +151,7 @@ class Endpoint(Server):
                 if not is_transient(error):
                     raise
                 failed = error
-            # What counts tries is costly; nearly all calls do without. The first try is told to it as it went.
+            # tenacity's object is costly and few calls need it: it is made after the first failure and raises it first.
             return await self._retrying()(attempt)
         except HopgraphError:
             raise
