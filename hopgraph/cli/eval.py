@@ -91,6 +91,13 @@ def evaluate(
             metavar="I/N", help="Answer only part I of N of the questions, in a process or on a machine each."
         ),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: HOST:PORT of its head, auto, or local."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: number of shards. Default: one per CPU of the cluster.")
+    ] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Merge the folders of all shards into --out.")] = False,
     price: Annotated[
         str | None, typer.Option(metavar="IN,OUT", help="Price of a million prompt and completion tokens.")
@@ -148,6 +155,7 @@ def evaluate(
     defining |= {"--suite": suite, "--contexts": contexts, "--perfect": perfect, "--wrong": wrong, "--shard": shard}
     if runs and not merge:
         raise InputError(f"{runs[0]}: unexpected argument", hint="--questions names a file, --merge takes folders")
+    cluster = eval_options.read_ray(ray, workers, shard=shard, merge=merge)
     if merge or resume is not None:
         eval_options.refuse_with(
             "--merge" if merge else "--resume", {"--resume" if merge else "--out": resume if merge else out, **defining}
@@ -158,9 +166,9 @@ def evaluate(
         about, asked = folder.about(), folder.questions()
         variants = restore(about)
         evaluating.check_gate(gate, about, variants, asked)
-        again = _again(folder, about, judge)
+        again = _again(folder, about, judge, ray)
         with evaluating.agents(about, asked, _index_of(about)):
-            loop.run(evaluating.resume(folder, variants, asked, about, again=again))
+            loop.run(evaluating.resume(folder, variants, asked, about, again=again, ray=cluster))
     else:
         variants, values = eval_options.read_variants(method, ablations, suite, overlay or [], settings or [], index)
         eval_options.refuse_unused_index(contexts, variants)
@@ -170,9 +178,9 @@ def evaluate(
         about |= ({"suite": suite} if suite else {}) | ({"stratified": True} if stratify else {})
         about |= eval_options.simulation_row(perfect, wrong, seed) | eval_options.read_shard(shard, asked)
         evaluating.check_gate(gate, about, variants, asked)
-        again = _again(folder, about, judge)
+        again = _again(folder, about, judge, ray)
         with evaluating.agents(about, asked, None if contexts else index):
-            loop.run(evaluating.run(folder, variants, asked, about, contexts=contexts, again=again))
+            loop.run(evaluating.run(folder, variants, asked, about, contexts=contexts, again=again, ray=cluster))
         about = folder.about()
     if judge:
         with evaluating.agents(about, asked, _index_of(about)):
@@ -200,11 +208,11 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _again(folder: RunFolder, about: dict[str, Any], judge: bool) -> str:
+def _again(folder: RunFolder, about: dict[str, Any], judge: bool, ray: str | None) -> str:
     """The command that resumes a run."""
     if "merged" in about:
         return "`hopgraph eval --resume` of its shards, then `--merge` into a new folder,"
-    return f"`hopgraph eval --resume {folder.path}{' --judge' if judge else ''}`"
+    return f"`hopgraph eval --resume {folder.path}{' --judge' if judge else ''}{f' --ray {ray}' if ray else ''}`"
 
 
 def _index_of(about: dict[str, Any]) -> str | None:

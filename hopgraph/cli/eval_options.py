@@ -10,6 +10,7 @@ from hopgraph.cli.options import settings_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hopgraph.cli.on_ray import Ray
     from hopgraph.evaluation.costs import Price
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.plan import Variant
@@ -145,6 +146,26 @@ def read_shard(text: str | None, questions: Sequence[Question]) -> dict[str, Any
             f"--shard {shard}: there are only {len(questions)} questions", hint="take at most as many shards"
         )
     return {"shard": shard.as_row()}
+
+
+def read_ray(address: str | None, workers: int | None, *, shard: str | None, merge: bool) -> Ray | None:
+    """The options of a run on Ray; None without `--ray`.
+
+    Raises:
+        InputError: They don't fit together.
+    """
+    from hopgraph.cli.on_ray import Ray
+    from inference.errors import InputError
+
+    if address is None:
+        if workers is not None:
+            raise InputError("--workers: requires --ray")
+        return None
+    if merge or shard is not None:
+        raise InputError(
+            f"--ray: can't be combined with {'--merge' if merge else '--shard'}", hint="a run on Ray splits and merges"
+        )
+    return Ray(address, workers)
 
 
 def refuse_with(option: str, options: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -169,14 +169,20 @@ class Lines:
         Raises:
             StoreError: A line is damaged, or the file can't be written.
         """
-        if not self._path.exists():
-            return
+        if self._path.exists():
+            self.replace(line for line in self if wanted(line))
+
+    def replace(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Replace the file atomically by these lines.
+
+        Raises:
+            StoreError: The file can't be written.
+        """
         new = self._path.with_name(self._path.name + ".new")
         try:
             with new.open("w", encoding="utf-8") as file:
-                for line in self:
-                    if wanted(line):
-                        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                for line in lines:
+                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._path)

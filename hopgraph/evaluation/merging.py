@@ -14,7 +14,7 @@ from typing import Any
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import Lines, RunFolder, differences
 from hopgraph.evaluation.identity import hash_of_questions, surroundings, versions
-from hopgraph.evaluation.shards import Shard
+from hopgraph.evaluation.shards import Shard, shard_folders
 from inference.errors import InputError, StoreError
 
 _OWN = frozenset({"run", "created", "file", "shard", "versions", "surroundings", "format"})
@@ -63,17 +63,17 @@ def merge(out: RunFolder, folders: Sequence[Path]) -> list[str]:
 
 
 def shard_of_thread(folder: RunFolder, thread: str) -> Path | None:
-    """The folder of the shard whose checkpoints have a thread of a merged run; None if there is none.
+    """The folder of the shard whose checkpoints have a thread of a run; None if there is none.
 
     Raises:
-        StoreError: The merged run is damaged.
+        StoreError: The run is damaged.
     """
-    rows = folder.about().get("merged", [])
-    found = next((line["id"] for line in folder.results if line.get("thread") == thread), None) if rows else None
+    shards = shard_folders(folder.path, folder.about())
+    found = next((line["id"] for line in folder.results if line.get("thread") == thread), None) if shards else None
     if found is None:
         return None
     number = next(at for at, question in enumerate(folder.questions()) if question.id == found)
-    return Path(rows[number % len(rows)]["folder"])
+    return shards[number % len(shards)]
 
 
 def _parts(folders: Sequence[Path]) -> list[_Part]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from hopgraph.evaluation.data import Question
@@ -69,3 +70,16 @@ def own_questions(about: Mapping[str, Any], questions: Sequence[Question]) -> li
     """
     shard = Shard.of_run(about)
     return list(questions) if shard is None else shard.part(questions)
+
+
+def shard_folders(path: Path, about: Mapping[str, Any]) -> list[Path]:
+    """Folders of the shards that have a run's checkpoints, by number; none if it has its own.
+
+    Args:
+        path: The run's folder.
+        about: Its `run.json`.
+    """
+    if "merged" in about:
+        return [Path(row["folder"]) for row in about["merged"]]
+    count = int(about.get("ray", {}).get("shards", 0))
+    return [path / "shards" / f"{number}-of-{count}" for number in range(1, count + 1)]
