@@ -114,7 +114,6 @@ def test_a_run_is_resumed_on_another_cluster_and_its_errors_are_clear(
         assert f'has other versions: langgraph: "0.0.1", now "{actual["langgraph"]}"' in err
         assert "hopgraph: node " in err
     with monkeypatch.context() as patch:
-        patch.setattr(connection, "get_settings", get_settings)
         patch.setattr(evaluation, "variables_of_workers", lambda _: {"HOPGRAPH_LLM_URL": "http://127.0.0.1:9/v1"})
         code, _, err = hopgraph(*words, run, *ray)
         assert code == 3
