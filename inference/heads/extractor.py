@@ -14,7 +14,7 @@ import numpy as np
 
 from inference.heads.npz import load_head
 from inference.heads.pair_context import Pair, allowed_spans, fresh_pieces, likeness, pair_halves, pairs_in
-from inference.heads.scores import SPAN, readable, softmax, span_scores
+from inference.heads.scores import SPAN, SpanScores, readable, softmax
 from inference.heads.trunk import LONGEST, Array, UpperLayers, get_trunk
 
 _SPECIAL_PIECES = 3
@@ -72,20 +72,20 @@ def answer_scores(question: str, context: str) -> tuple[list[tuple[int, int]], A
 
 def _window_scores(question: str, text: str, at: int) -> tuple[list[tuple[int, int]], Array]:
     """The stretches of a part of the context, in characters counted from `at` on, and their scores."""
-    trunk, (upper, weights) = get_trunk(int8=True), _head()
+    trunk, (upper, spans, weights) = get_trunk(int8=True), _head()
     encoding = trunk.pieces(question, text)
     halves = pair_halves(encoding.offsets, encoding.sequence_ids, text)
     fresh = fresh_pieces(encoding, question, text)
     firsts, lasts = np.nonzero(allowed_spans(encoding.word_ids, halves, fresh))
     if not len(firsts):
         return [], np.zeros(0, np.float32)
-    scores = span_scores(upper.states(trunk.states(encoding.ids)), weights)
+    scores = spans(upper.states(trunk.states(encoding.ids)))
     fitting: Array = likeness(question, text) @ weights["likeness"]
     offsets = encoding.offsets
-    spans = [(at + offsets[i][0], at + offsets[j][1]) for i, j in zip(firsts, lasts, strict=True)]
+    places = [(at + offsets[i][0], at + offsets[j][1]) for i, j in zip(firsts, lasts, strict=True)]
     # The first piece, which is of neither text, stands for "none of these".
     none = scores[0, 0] + weights["none"][0]
-    return spans, scores[firsts, lasts] + fitting[halves[firsts] // 2] - none
+    return places, scores[firsts, lasts] + fitting[halves[firsts] // 2] - none
 
 
 def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
@@ -106,6 +106,7 @@ def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=1)
-def _head() -> tuple[UpperLayers, dict[str, Array]]:
-    """The trained upper layers, and the span head with the weights of likeness and of no answer."""
-    return load_head("extractor.npz", (*SPAN, "likeness", "none"), hint="make train-extractor", int8=True)
+def _head() -> tuple[UpperLayers, SpanScores, dict[str, Array]]:
+    """The trained upper layers, the span head, and the weights of likeness and of no answer."""
+    upper, weights = load_head("extractor.npz", (*SPAN, "likeness", "none"), hint="make train-extractor", int8=True)
+    return upper, SpanScores(weights), weights
