@@ -38,7 +38,7 @@ class SpanModel(nn.Module):
         self.none = nn.Parameter(torch.tensor([4.0]))
 
     def take(self, start: Mapping[str, Array]) -> None:
-        """Start from the layers and the span head of an earlier training."""
+        """Start from the weights of an earlier training."""
         with torch.no_grad():
             for name, values in self.upper.named_parameters():
                 values.copy_(torch.from_numpy(start[name.replace("layers.", "").replace("parts.", "")]))
@@ -46,6 +46,8 @@ class SpanModel(nn.Module):
             self.span.edges.bias.copy_(torch.from_numpy(start["span_bias"]))
             self.span.start.weight.copy_(torch.from_numpy(start["span_from"].T.copy()))
             self.span.end.weight.copy_(torch.from_numpy(start["span_to"].T.copy()))
+            self.likeness.copy_(torch.from_numpy(start["likeness"]))
+            self.none.copy_(torch.from_numpy(start["none"]))
 
     def scores(self, states: Tensor, real: Tensor, alike: Tensor) -> Tensor:
         """Scores, shape (texts, pieces, pieces); `alike`, shape (texts, pieces, LIKENESS), is of each piece's pair."""
