@@ -18,6 +18,8 @@ from inference.heads.scores import SPAN, SpanScores, readable, softmax
 from inference.heads.trunk import LONGEST, Array, UpperLayers, get_trunk
 
 _SPECIAL_PIECES = 3
+_NEVER = np.float32(-100)
+"""Score of no answer where a pair asks what is asked: far below all others."""
 
 
 class Extraction(NamedTuple):
@@ -40,7 +42,7 @@ def extract_answers(items: Sequence[tuple[str, str]]) -> list[Extraction]:
         items: A question and its context: pairs as `question`, line break, `answer`, with a blank line between two. A
             pair of one line is all answer. An answer is a stretch of a pair's question or of its answer and has, but
             for either-or questions, a word that the question lacks. No answer is given where "none of the pairs
-            answers" is more probable than all stretches together.
+            answers" is more probable than all stretches together, unless a pair's question has the same words.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
@@ -80,11 +82,14 @@ def _window_scores(question: str, text: str, at: int) -> tuple[list[tuple[int, i
     if not len(firsts):
         return [], np.zeros(0, np.float32)
     scores = spans(upper.states(trunk.states(encoding.ids)))
-    fitting: Array = likeness(question, text) @ weights["likeness"]
+    alike = likeness(question, text)
+    fitting: Array = alike @ weights["likeness"]
     offsets = encoding.offsets
     places = [(at + offsets[i][0], at + offsets[j][1]) for i, j in zip(firsts, lasts, strict=True)]
-    # The first piece, which is of neither text, stands for "none of these".
-    none = scores[0, 0] + weights["none"][0]
+    # The first piece, which is of neither text, stands for "none of these"; less so beside a pair that asks nearly the
+    # same, and not at all beside one that asks the same.
+    closest = alike[:, 0].max()
+    none = scores[0, 0] + weights["none"][0] - weights["none"][1] * closest if closest < 1 else _NEVER
     return places, scores[firsts, lasts] + fitting[halves[firsts] // 2] - none
 
 
