@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks train-revelator generated lock clean
+.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks mutants train-revelator generated lock clean
 
 setup: $(VENV)/installed
 
@@ -87,6 +87,10 @@ $(TRAINERS): setup
 	$(PYTHON) -m venv --clear $(VENV)-train
 	$(VENV)-train/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train]'
 	$(VENV)-train/bin/python -m training.$(TRAINER) --data $(DATA)
+
+# Which changes of the methods, the fusion and the metrics no test notices; an hour or more, and it goes on if started again.
+mutants: dev
+	$(BIN)/python benchmarks/mutation.py
 
 # Fine-tunes HANRAG's Revelator on the embedded model, or on another BASE=FILE.gguf, and measures its skills before and
 # after; LIMIT is the examples of a skill. Hours on a CPU; started again, it goes on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -28,3 +29,11 @@ def checked(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
             raise InputError(f"{name}: {first['msg']}") from None
         hint = f"{did_you_mean(name, cls.model_fields)}settings of {cls.method}: {', '.join(cls.model_fields)}"
         raise InputError(f"{name}: unknown setting", hint=hint) from None
+
+
+def from_text(text: str) -> Any:
+    """A setting's value given as text: parsed as JSON if possible, else the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

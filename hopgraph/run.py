@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from hopgraph.listeners import Listeners
+from hopgraph.listeners import Listeners, Token
 from hopgraph.methods import check_method, load, make_context
 from hopgraph.origins import check_thread, config_of, find_origin, new_thread, thread_of
 from hopgraph.results import Result
@@ -73,20 +73,24 @@ class Run:
         return cls(begun, saver, given, begun.origin.metadata())
 
     async def start(
-        self, on_step: Callable[[Step], None] | None = None, on_event: Callable[[Event], None] | None = None
+        self,
+        on_step: Callable[[Step], None] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_token: Callable[[Token], None] | None = None,
     ) -> Result:
         """Run the graph, in a span if tracing is on.
 
         Args:
             on_step: Called with each step of the trajectory as it ends.
             on_event: Called with every event, steps included, as it happens: see `nodes.kit.events`.
+            on_token: Called with the pieces of answers as the endpoint streams them, also of intermediate steps.
 
         Raises:
             InputError: The question or the settings are invalid.
             StoreError: The index or the checkpoints are unusable.
         """
         config: RunnableConfig = {**config_of(self.thread.id), "metadata": dict(self.metadata)}
-        hear = Listeners(on_step, on_event)
+        hear = Listeners(on_step, on_event, on_token)
         if get_settings().otel == "off":
             return await read_result(self.thread, self.saver, await self._run(config, hear))
         from hopgraph.telemetry import run_span
@@ -123,8 +127,8 @@ class Run:
                     subgraphs=True,
                     control=control,
                 )
-                async for _, mode, update in stream:
-                    hear(mode, update)
+                async for namespace, mode, update in stream:
+                    hear(namespace, mode, update)
         except GraphDrained:
             raise asyncio.CancelledError from None
         except InputError:
@@ -192,6 +196,7 @@ async def resume(
     *,
     decisions: Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
+    on_token: Callable[[Token], None] | None = None,
 ) -> Result:
     """Resume an interrupted thread; for a finished thread, return its result (idempotent).
 
@@ -202,6 +207,7 @@ async def resume(
         on_event: Called with every event, as for `ask`.
         decisions: A person's decisions by id of the request: see `nodes.kit.person.decide`. The others keep waiting.
         changes: Settings that are changed from here on: see `changed`. The thread keeps them.
+        on_token: As for `Run.start`.
 
     Raises:
         StoreError: There is no such thread, or its index has changed since.
@@ -221,7 +227,7 @@ async def resume(
         kept = await find_origin(thread, saver)
         metadata = (kept[1] if kept else {}) | (found.origin.metadata() if changes else {})
         given: Any = Command(resume=dict(decisions)) if decisions else None
-        result = await Run(found, saver, given, metadata).start(on_step, on_event)
+        result = await Run(found, saver, given, metadata).start(on_step, on_event, on_token)
     if found.changes:
         result["changes"] = found.changes
     return result

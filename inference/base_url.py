@@ -18,6 +18,11 @@ def is_url(url: str) -> bool:
         return False
 
 
+def split_urls(urls: str) -> list[str]:
+    """The URLs of a list separated by commas, without closing slashes, each once."""
+    return list(dict.fromkeys(url for part in urls.split(",") if (url := part.strip().rstrip("/"))))
+
+
 def shown(url: str) -> str:
     """The URL for messages, with user name and password redacted."""
     return re.sub(r"[^/@]*@", "***@", url)

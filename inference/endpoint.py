@@ -28,6 +28,10 @@ _RESERVED = frozenset(
 """Request fields that HOPGRAPH_LLM_EXTRA can't set: the caller does, or the reply could not be read."""
 
 
+class LeftOutError(ConnectionError):
+    """The server of a list was found unreachable while a call waited for it."""
+
+
 class Endpoint(Server):
     """A chat model behind an OpenAI-compatible server; arguments as for `Server`.
 
@@ -45,6 +49,7 @@ class Endpoint(Server):
     ) -> None:
         super().__init__(url, model, settings, locate, prefix)
         self.json_form: JsonForm = "json_schema"  # strongest form not yet refused
+        self.left_out = False  # whether other servers of its list answer for it
         self._ranks = True  # vLLM is assumed to schedule by priority until it refuses
         if reserved := sorted(_RESERVED & set(self.settings.llm_extra)):
             raise InputError(
@@ -131,15 +136,9 @@ class Endpoint(Server):
             if failed is not None:
                 error, failed = failed, None
                 raise error
+            first, tried = tried, True
             try:
-                async with self.limiter.attempt(first=tried) as place:
-                    tried = True
-                    try:
-                        return await self._once(messages, model, request_id, body)
-                    except Exception as error:
-                        if is_overload(error):
-                            self.limiter.refused(place, retry_after_seconds(error))
-                        raise
+                return await self._attempt(messages, model, request_id, body, first, on_failure)
             except Exception as error:
                 if on_failure is not None:
                     await on_failure(error)
@@ -152,7 +151,7 @@ class Endpoint(Server):
                 if not is_transient(error):
                     raise
                 failed = error
-            # What counts tries is costly; nearly all calls do without. The first try is told to it as it went.
+            # tenacity's object is costly and few calls need it: it is made after the first failure and raises it first.
             return await self._retrying()(attempt)
         except HopgraphError:
             raise
@@ -167,6 +166,26 @@ class Endpoint(Server):
                 self._settle_for(form_of(body))
                 return reply
             raise self._explain(error) from error
+
+    async def _attempt(
+        self,
+        messages: Sequence[Message],
+        model: str,
+        request_id: str,
+        body: dict[str, Any],
+        first: bool,
+        on_failure: Callable[[Exception], Awaitable[None]] | None,
+    ) -> Reply:
+        """One attempt, within the limit of calls in flight. A list of servers makes several, and reports failures."""
+        async with self.limiter.attempt(first=first) as place:
+            if self.left_out:
+                raise LeftOutError(f"{self.shown} is left out")
+            try:
+                return await self._once(messages, model, request_id, body)
+            except Exception as error:
+                if is_overload(error):
+                    self.limiter.refused(place, retry_after_seconds(error))
+                raise
 
     def _settle_for(self, form: JsonForm) -> None:
         """Use this form from now on: the server refused the stronger one and accepted this one."""

@@ -7,9 +7,11 @@ import os
 from weakref import WeakValueDictionary
 
 from inference.adaptive import OPENING
+from inference.base_url import split_urls
 from inference.endpoint import Endpoint
+from inference.endpoint_list import EndpointList
 from inference.limiter import Limiter
-from inference.settings import Role, get_settings
+from inference.settings import Role, Settings, get_settings
 
 _endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
 _limiters: WeakValueDictionary[tuple[str, int | str], Limiter] = WeakValueDictionary()
@@ -34,33 +36,44 @@ def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str 
     url, named, key, own = settings.server(role)
     if url is not None:
         model = model or named
-    prefix = f"HOPGRAPH_{role if own else 'llm'}".upper()
-    place = ("" if url is None else url.rstrip("/"), model or "", prefix)
+    if own:  # another server's context and key are its own
+        settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
+    urls = [""] if url is None else split_urls(url) or [url]
+    return _open(urls, model or "", settings, f"HOPGRAPH_{role if own else 'llm'}".upper(), embedded)
+
+
+def _open(urls: list[str], model: str, settings: Settings, prefix: str, embedded: str | None) -> Endpoint:
+    """The endpoint of a server, or of a list of servers, each with the limiter that all its models share."""
     for loop in [loop for loop in _endpoints if loop.is_closed()]:
         del _endpoints[loop]
     known = _endpoints.setdefault(asyncio.get_running_loop(), {})
-    if place not in known:
-        locate = _embedded_url if url is None else None
-        if own:  # another server's context and key are its own
-            settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
-        endpoint = Endpoint(place[0] or embedded or _embedded_url(), place[1], settings, locate, prefix)
-        endpoint.limiter = _limiters.setdefault((place[0], settings.llm_concurrency), endpoint.limiter)
-        known[place] = endpoint
-    return known[place]
+    place = (",".join(urls), model, prefix)
+    if place in known:
+        return known[place]
+    if len(urls) > 1:
+        servers = [_open([url], model, settings, prefix, None) for url in urls]
+        known[place] = EndpointList(servers, model, settings, prefix)
+        return known[place]
+    (url,) = urls
+    endpoint = Endpoint(url or embedded or _embedded_url(), model, settings, None if url else _embedded_url, prefix)
+    endpoint.limiter = _limiters.setdefault((url, settings.llm_concurrency), endpoint.limiter)
+    known[place] = endpoint
+    return endpoint
 
 
 def limiters() -> list[Limiter]:
-    """The limiters of this event loop's endpoints."""
+    """The limiters of this event loop's servers, without those that are left out."""
     known = _endpoints.get(asyncio.get_running_loop(), {})
-    return list({id(endpoint.limiter): endpoint.limiter for endpoint in known.values()}.values())
+    found = [limiter for endpoint in known.values() if not endpoint.left_out for limiter in endpoint.limiters]
+    return list({id(limiter): limiter for limiter in found}.values())
 
 
 def calls_at_once() -> int:
-    """Current concurrency limit of the endpoint that has the highest."""
+    """Current concurrency limit of the endpoint that has the highest; a list of servers has the sum of theirs."""
     concurrency = get_settings().llm_concurrency
-    if concurrency == "auto":
-        return max((limiter.limit for limiter in limiters()), default=OPENING)
-    return concurrency
+    known = _endpoints.get(asyncio.get_running_loop(), {})
+    limits = [sum(limiter.limit for limiter in endpoint.limiters) for endpoint in known.values()]
+    return max(limits, default=OPENING if concurrency == "auto" else concurrency)
 
 
 def _embedded_url() -> str:

@@ -10,6 +10,7 @@ from inference.errors import EndpointError, PromptTooLong, did_you_mean
 from inference.http import Refusal, is_retryable, root_cause
 
 _OVERLOADED = frozenset({429, 503, 529})
+_GATEWAY = frozenset({502, 504})
 _LONGEST_MESSAGE = 300
 """Maximum characters shown of a server's message."""
 _TOO_LONG = re.compile(r"context.*(length|size|window|exceed)|exceed.*context|maximum model length|prompt is too long")
@@ -31,6 +32,17 @@ class Target:
 def is_overload(error: Exception) -> bool:
     """Whether a request failed because the server is overloaded."""
     return isinstance(error, TimeoutError) or (isinstance(error, Refusal) and error.status in _OVERLOADED)
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether a request did not reach the server, its connection broke, or a proxy has no server behind it."""
+    import aiohttp
+
+    if isinstance(error, Refusal):
+        return error.status in _GATEWAY
+    if isinstance(error, TimeoutError):
+        return isinstance(error, aiohttp.ConnectionTimeoutError)
+    return isinstance(error, OSError | aiohttp.ClientConnectionError | aiohttp.ClientPayloadError)
 
 
 def explain(error: Exception, target: Target, seconds: float, secret: str) -> EndpointError:

@@ -67,6 +67,13 @@ class Limiter:
         """Calls in flight, of all running event loops."""
         return sum(held for loop, held in tuple(self._held.items()) if loop.is_running())
 
+    @property
+    def load(self) -> float:
+        """Calls in flight and waiting, per slot."""
+        with self._lock:
+            waiting = sum(not place.left for _, _, place in self._waiting)
+            return (self.in_flight + waiting) / self.limit
+
     @asynccontextmanager
     async def attempt(self, first: bool = False) -> AsyncIterator[Attempt]:
         """Acquire a slot for one request. Call `refused` if the server did not accept it.

@@ -60,6 +60,11 @@ class Server:
         self._secret = key.get_secret_value() if key else ""
         self._http = Connections(self.url, self._secret, self.settings.llm_timeout)
 
+    @property
+    def limiters(self) -> list[Limiter]:
+        """The limiter of each server in use."""
+        return [self.limiter]
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shown!r}, {self.model!r})"
 

@@ -61,7 +61,8 @@ class Settings(BaseSettings):
     """Checkpoint store of `ask`: a SQLite file, or postgresql://... (default: HOME/checkpoints.sqlite)."""
 
     llm_url: str | None = None
-    """Base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1. Unset: the embedded model."""
+    """Base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1, or of several servers of the same
+    model, separated by commas. Unset: the embedded model."""
     llm_model: str | None = None
     """Model name at that endpoint. Unset: the only one it serves."""
     llm_api_key: SecretStr | None = None
@@ -69,7 +70,7 @@ class Settings(BaseSettings):
     llm_context: int | None = Field(default=None, ge=256)
     """Model context in tokens that prompts must fit. Unset: what the server reports."""
     llm_concurrency: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] = "auto"
-    """Maximum model calls in flight per endpoint. auto: adapts to the endpoint's capacity."""
+    """Maximum model calls in flight per server. auto: adapts to the server's capacity."""
     llm_timeout: float = Field(default=300.0, gt=0, le=86_400)
     """Time-out of one model call, in seconds."""
     llm_patience: float = Field(default=300.0, ge=0, le=86_400)
@@ -114,6 +115,9 @@ class Settings(BaseSettings):
     """Tokens of context per request, capped at the model's training context."""
     embedded_idle: float = Field(default=30.0, ge=0)
     """Seconds the embedded server keeps running after its last client has exited."""
+
+    api_key: SecretStr | None = None
+    """API key that clients of `hopgraph serve` have to send; required unless it listens on 127.0.0.1."""
 
     otel: Literal["on", "off"] = "off"
     """Whether to export runs as OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT."""

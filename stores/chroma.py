@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,14 @@ BATCH = 5_000
 _GRAPH = {"space": "ip", "ef_construction": 200, "max_neighbors": 24, "ef_search": 100}
 """Inner product, equal to the cosine for unit vectors. Wider than Chroma's defaults, which miss one in twenty of the
 nearest neighbours."""
+_AT_ONCE = {"sync_threshold": 1, "batch_size": 1}
+"""Every write reaches the graph's files. Fewer than 1,000 vectors would stay in the log, and every search would write
+the graph's files anew."""
+
+_HEADER = struct.Struct("<i4Q")
+"""Of `header.bin`: version, start of the vectors, capacity, vectors, bytes of each with its neighbours."""
+_LENGTH = 4
+"""Bytes of each vector's length, a float32."""
 
 
 class Chroma:
@@ -60,7 +69,7 @@ class Chroma:
                 collection = client.create_collection(
                     self._collection,
                     embedding_function=None,
-                    configuration={"hnsw": _GRAPH},  # type: ignore[arg-type]
+                    configuration={"hnsw": _GRAPH | _AT_ONCE},  # type: ignore[arg-type]
                 )
                 row = 0
                 for vectors in batches:
@@ -70,6 +79,8 @@ class Chroma:
                         row += len(part)
             finally:
                 client.close()
+            if not self._url:
+                _clear_unused(self._folder)
 
     def open(self) -> ChromaVectors:
         """Open the vectors for searching; errors as for `build`."""
@@ -124,6 +135,23 @@ class ChromaVectors:
         scores = 1.0 - np.array((found["distances"] or [[]])[0], dtype=np.float32)
         order = np.lexsort((rows, -scores))
         return rows[order], scores[order]
+
+
+def _clear_unused(folder: Path) -> None:
+    """Set to zero what no vector uses in the files of Chroma's graphs.
+
+    Chroma writes them at full capacity, from memory that it never cleared (chroma-core/chroma issue 7688): whatever the
+    process had there before, requests and their API keys among it.
+    """
+    for path in folder.glob("*/header.bin"):
+        version, _, _, used, size = _HEADER.unpack_from(path.read_bytes())
+        for name, each in (("data_level0.bin", size), ("length.bin", _LENGTH)):
+            file = path.with_name(name)
+            whole = file.stat().st_size
+            if version != 1 or whole < used * each:
+                raise StoreError(f"{file}: this release of chromadb writes a format that is not known")
+            os.truncate(file, used * each)
+            os.truncate(file, whole)
 
 
 def _writable(folder: Path) -> bool:

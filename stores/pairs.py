@@ -27,6 +27,7 @@ from inference.errors import StoreError
 from stores.passages import content_id
 from stores.ranking import best
 from stores.readings import Pair, Reading, pair_text
+from stores.sqlite import write_ahead
 
 if TYPE_CHECKING:
     from stores.index import Index
@@ -59,9 +60,7 @@ class Pairs:
         self._counted: tuple[str, int, int] | None = None
         with self._failures():
             self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            # WAL with NORMAL survives a killed process; only a power cut can lose the last commits.
-            self._db.execute("PRAGMA synchronous=NORMAL")
+            write_ahead(self._db)
             self._db.executescript(_SCHEMA)
         found = self._about("format", str(FORMAT))
         if found != str(FORMAT):

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from inference.errors import StoreError
+from stores.sqlite import write_ahead
 
 
 class Responses:
@@ -27,8 +28,7 @@ class Responses:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
+            write_ahead(self._connection)
             self._connection.execute("CREATE TABLE IF NOT EXISTS responses (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
         except (OSError, sqlite3.Error) as error:
             raise self._damaged(error) from None

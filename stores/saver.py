@@ -18,6 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from inference.errors import InputError
 from stores.async_saver import AsyncMethods, called
 from stores.serializer import PackingSerializer
+from stores.sqlite import is_busy, write_ahead
 
 Found = TypeVar("Found")
 Saver = TypeVar("Saver", bound=BaseCheckpointSaver[str])
@@ -97,9 +98,9 @@ class LoopSaver(AsyncMethods, SqliteSaver):
                 saver = cls(connection(), connection(), thread)
                 saver._in_thread = int(in_thread)
                 for own in (saver, saver._at_once):
+                    if not read_only:
+                        write_ahead(own.conn)
                     own.setup()
-                    # WAL with NORMAL survives a killed process; only a power cut can lose the last commits.
-                    own.conn.execute("PRAGMA synchronous=NORMAL")
                 saver._at_once.conn.execute("PRAGMA busy_timeout=0")
                 saver._at_once.conn.execute("PRAGMA wal_autocheckpoint=0")
                 unless_opened.pop_all()
@@ -136,8 +137,7 @@ class LoopSaver(AsyncMethods, SqliteSaver):
             try:
                 return call(self._at_once, *args)
             except sqlite3.OperationalError as error:
-                # Errors raised by Python itself have no code.
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+                if not is_busy(error):
                     raise
                 self._at_once.conn.rollback()
         return await self.run_in_thread(call, self, *args)

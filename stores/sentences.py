@@ -24,6 +24,8 @@ LONGEST_PIECE = 20_000
 
 _HARD_BREAK = re.compile(r"\n[^\S\n]*\n|(?<=[。！？।])(?![」』”’）])|(?<=[。！？।][」』”’）])")
 """Sentence ends at a blank line, and at full stops of scripts that the English model does not know."""
+_LONG_RUN = re.compile(r"\S{500}(?=\S)")
+"""Of characters without white space, which are cut: the tokenizer's time grows with the square of a run of brackets."""
 _SOFT_BREAK = re.compile(r"(?<=[.!?])\s+(?=\S)")
 _TERMINATORS = tuple(".!?…:;。！？।")
 _CLOSING = " \t\"'”’»)]}"
@@ -58,6 +60,7 @@ def split_sentences(texts: Iterable[str]) -> list[list[str]]:
 
 def _pieces(text: str) -> Iterator[str]:
     for piece in _HARD_BREAK.split(text):
+        piece = _LONG_RUN.sub(r"\g<0> ", piece)
         while len(piece) > LONGEST_PIECE:
             breaks = [match.end() for match in _SOFT_BREAK.finditer(piece, LONGEST_PIECE // 2, LONGEST_PIECE)]
             cut = breaks[-1] if breaks else max(piece.rfind(" ", 1, LONGEST_PIECE), 0) or LONGEST_PIECE

@@ -321,6 +321,16 @@ async def _delete_all(place: str) -> None:
                 await saver.adelete_thread(thread)
 
 
+async def committed_calls(saver: Any, thread: str) -> set[str]:
+    """Ids of the model calls whose replies are in a thread's checkpoints."""
+    return {
+        value["call"]["id"]
+        async for checkpoint in saver.alist({"configurable": {"thread_id": thread}})
+        for _, channel, value in checkpoint.pending_writes or []
+        if channel == "__return__" and isinstance(value, dict) and "call" in value
+    }
+
+
 async def _kept(play: int, place: str) -> _Kept:
     """What the checkpoints of a play hold."""
     kept = _Kept({}, set(), [])
@@ -329,10 +339,7 @@ async def _kept(play: int, place: str) -> _Kept:
             config: Any = {"configurable": {"thread_id": thread}}
             if await saver.aget_tuple(config) is None:
                 continue
-            async for checkpoint in saver.alist(config):
-                for _, channel, value in checkpoint.pending_writes or []:
-                    if channel == "__return__" and isinstance(value, dict) and "call" in value:
-                        kept.committed.add(value["call"]["id"])
+            kept.committed |= await committed_calls(saver, thread)
             state = await load(graph, saver).aget_state(config)
             if state.tasks:
                 kept.open.append(thread)

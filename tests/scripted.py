@@ -91,6 +91,7 @@ class ScriptedModel:
         streams: bool = True,
         pages: Mapping[str, Raw | Callable[[], Raw]] | None = None,
         owned_by: str | None = "vllm",
+        port: int = 0,
     ) -> None:
         self.script = script
         self.pages = pages or {}
@@ -202,7 +203,7 @@ class ScriptedModel:
                     self.wfile.flush()
                     time.sleep(reply.drip)
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self._server.handle_error = lambda *_: None  # a client that was killed is no news
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"

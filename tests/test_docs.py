@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.main import get_command
 
+from hopgraph.cli import app
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.datasets import DATASETS, read_questions
 from hopgraph.evaluation.summary import ALL_METRICS
+from tests.installed.blocks import read_blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
 EVALUATION = (DOCS / "evaluation.md").read_text()
@@ -63,3 +68,24 @@ def test_every_folder_of_the_project_is_a_layer_of_the_map():
     rows = re.findall(r"^\| (?:`training/`, )?`([a-z]+)/", DEVELOPMENT, re.MULTILINE)
     packages = {path.parent.name for path in DOCS.parent.glob("*/__init__.py")} - {"tests"}
     assert packages <= {*rows, "training"}
+
+
+CLUSTER = read_blocks(DOCS / "cluster.md")
+
+
+@pytest.mark.parametrize("block", [block for block in CLUSTER if block.language == "sh"], ids=lambda block: block.place)
+def test_scripts_of_the_cluster_page_are_shell_and_use_options_that_exist(block):
+    subprocess.run(["sh", "-n"], input=block.code, text=True, check=True)
+    known = {option for param in get_command(app).commands["eval"].params for option in param.opts}
+    for line in block.code.replace("\\\n", " ").splitlines():
+        if "hopgraph eval" in line:
+            assert set(re.findall(r"(?<=\s)--[a-z-]+", line.partition("hopgraph eval")[2])) <= known
+
+
+@pytest.mark.parametrize("block", [block for block in CLUSTER if block.language == "yaml"], ids=lambda b: b.place)
+def test_manifests_of_the_cluster_page_are_yaml_and_their_commands_shell(block):
+    for manifest in yaml.safe_load_all(block.code):
+        assert {"apiVersion", "kind", "metadata", "spec"} <= set(manifest)
+        for container in manifest["spec"]["template"]["spec"]["containers"]:
+            for script in container.get("args", []):
+                subprocess.run(["sh", "-n"], input=script, text=True, check=True)

@@ -95,15 +95,15 @@ def _train(options: Namespace) -> str:
     rows, left_out = training_examples(options.data)
     learnt, held_out = apart(rows)
     cases = training_cases(learnt)
-    unanswered = [row for row in map(without_answer, held_out) if row.context]
+    held_out += [row for row in map(without_answer, held_out) if row.context]
     dropped = ", ".join(f"{count} {why}" for why, count in left_out.items()) or "none"
     empty = sum(row.start < 0 for row in cases)
     described = (
         f"{len(learnt)} examples, {empty} without an answer, {len(cases) - empty} with a pair turned round; "
-        f"{len(unanswered)} held out (rows left out: {dropped})"
+        f"{len(held_out)} held out (rows left out: {dropped})"
     )
     start = load_weights(options.start) if options.start else None
-    return trained(options, described, lambda schedule: train([*learnt, *cases], unanswered, schedule, start), SCHEDULE)
+    return trained(options, described, lambda schedule: train([*learnt, *cases], held_out, schedule, start), SCHEDULE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -40,16 +40,22 @@ def _opening(text: str) -> str:
 
 
 def without_answer(example: Example) -> Example:
-    """The example with the right pair removed, and every other one that has the answer: nothing answers it.
+    """The example without the right pair and without every other one that has a word of its answer: nothing answers it.
 
-    Its context may be empty.
+    Function words and words of the question do not count. The context may be empty.
     """
     kept = [
         pair
         for start, pair in _placed(example.context)
-        if not start <= example.start < start + len(pair) + 2 and not within(example.answer, pair)
+        if not start <= example.start < start + len(pair) + 2 and not _shares(pair, example)
     ]
     return replace(example, context="\n\n".join(kept), answer="", start=-1)
+
+
+def _shares(pair: str, example: Example) -> bool:
+    """Whether a pair has a word of the example's answer that its question lacks, or the whole answer."""
+    words = {example.answer[start:end].casefold() for start, end in fresh_words(example.question, example.answer)}
+    return within(example.answer, pair) or not words.isdisjoint(re.findall(r"\w+", pair.casefold()))
 
 
 def reversed_pair(example: Example) -> Example | None:

@@ -19,7 +19,7 @@ from training.fitting import Schedule, fit
 from training.layers import SpanHead, States, UpperLayers, array, padded, span_loss
 
 SCHEDULE = Schedule(epochs=2, batch=16)
-ANSWERED = 0.035
+ANSWERED = 0.04
 """Share of held-out examples without an answer that may be answered."""
 
 
@@ -38,7 +38,7 @@ class SpanModel(nn.Module):
         self.none = nn.Parameter(torch.tensor([4.0]))
 
     def take(self, start: Mapping[str, Array]) -> None:
-        """Start from the layers and the span head of an earlier training."""
+        """Start from the weights of an earlier training."""
         with torch.no_grad():
             for name, values in self.upper.named_parameters():
                 values.copy_(torch.from_numpy(start[name.replace("layers.", "").replace("parts.", "")]))
@@ -46,6 +46,8 @@ class SpanModel(nn.Module):
             self.span.edges.bias.copy_(torch.from_numpy(start["span_bias"]))
             self.span.start.weight.copy_(torch.from_numpy(start["span_from"].T.copy()))
             self.span.end.weight.copy_(torch.from_numpy(start["span_to"].T.copy()))
+            self.likeness.copy_(torch.from_numpy(start["likeness"]))
+            self.none.copy_(torch.from_numpy(start["none"][:1]))
 
     def scores(self, states: Tensor, real: Tensor, alike: Tensor) -> Tensor:
         """Scores, shape (texts, pieces, pieces); `alike`, shape (texts, pieces, LIKENESS), is of each piece's pair."""
@@ -55,13 +57,15 @@ class SpanModel(nn.Module):
         first[0, 0] = True
         return result + first * self.none
 
-    def arrays(self, shift: float) -> dict[str, Array]:
+    def arrays(self, shift: float, closest: float) -> dict[str, Array]:
         """The weights as `inference/heads/extractor.py` reads them.
 
         Args:
             shift: What the score of no answer gets on top of what was learnt.
+            closest: What it loses where a pair's question has all words of the one asked.
         """
-        own = {"likeness": array(self.likeness), "none": array(self.none + shift)}
+        none = torch.cat([self.none + shift, torch.tensor([closest])])
+        own = {"likeness": array(self.likeness), "none": array(none)}
         return {**self.span.arrays(), **own, **self.upper.arrays()}
 
 
@@ -86,8 +90,8 @@ def train(
 
     Args:
         rows: Examples with and without an answer in their context.
-        held_out: Examples without an answer that the score of no answer is shifted on, until `ANSWERED` of them are
-            answered.
+        held_out: Examples with and without an answer. The score of no answer is fitted on them so that `ANSWERED` of
+            those without are answered.
         schedule: How long and how fast.
         start: Weights of an earlier training to start from; without them, the encoder's own layers.
 
@@ -107,7 +111,7 @@ def train(
         return span_loss(scores, allowed, *spans[batch].T)
 
     fit(model, loss, states.lengths, schedule, "training")
-    return model.arrays(_shift(model, *_read(held_out, trunk)))
+    return model.arrays(*_abstention(model, held_out, trunk))
 
 
 def _read(rows: Sequence[Example], trunk: Trunk) -> tuple[list[Marked], States]:
@@ -126,8 +130,36 @@ def _scored(
     return model.scores(shown, real, alike), allowed
 
 
-def _shift(model: SpanModel, marked: Sequence[Marked], states: States) -> float:
-    """How much the score of no answer must grow for `ANSWERED` of these examples to be answered; never below 0."""
+def _abstention(model: SpanModel, rows: Sequence[Example], trunk: Trunk) -> tuple[float, float]:
+    """What the score of no answer gets on top, and what it loses by the closest pair's question.
+
+    A logistic regression of "has an answer" on the margin of all answers over none and on the closest question's F1,
+    the first measure of `likeness`, gives the second; the share of answers where there is none gives the first.
+    Examples with a pair that asks the same do not count: they are always answered. Without examples of both kinds,
+    nothing changes.
+    """
+    marked, states = _read([row for row in rows if likeness(row.question, row.context)[:, 0].max() < 1], trunk)
+    answered = torch.tensor([one.span != (0, 0) for one in marked])
+    if answered.all() or not answered.any():
+        return 0.0, 0.0
+    features = torch.stack([_margins(model, marked, states), torch.tensor([one.alike[:, 0].max() for one in marked])])
+    weights = torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weights], max_iter=100)
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        loss = functional.binary_cross_entropy_with_logits(weights[:2] @ features + weights[2], answered.float())
+        loss.backward()
+        return loss
+
+    optimizer.step(step)
+    closest = float((weights[1] / weights[0]).detach().clamp(min=0))
+    unanswered = (features[0] + closest * features[1])[~answered]
+    return float(torch.quantile(unanswered, 1 - ANSWERED)), closest
+
+
+def _margins(model: SpanModel, marked: Sequence[Marked], states: States) -> Tensor:
+    """How far the scores of all stretches together are above that of no answer, as learnt, by example."""
     margins = []
     with torch.no_grad():
         for start in range(0, len(marked), 16):
@@ -136,7 +168,7 @@ def _shift(model: SpanModel, marked: Sequence[Marked], states: States) -> float:
             none = scores[:, 0, 0].clone()
             allowed[:, 0, 0] = False
             margins.append(scores.masked_fill(~allowed, -1e4).flatten(1).logsumexp(1) - none)
-    return max(0.0, float(torch.quantile(torch.cat(margins), 1 - ANSWERED))) if margins else 0.0
+    return torch.cat(margins)
 
 
 def mark(row: Example, trunk: Trunk) -> Marked | None:

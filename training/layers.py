@@ -163,7 +163,7 @@ def pooled_texts(states: States, pool: Callable[[Tensor, Tensor], Tensor], width
 
 
 class SpanHead(nn.Module):
-    """Span scores, as in `inference.heads.scores.span_scores`."""
+    """Span scores, as in `inference.heads.scores.SpanScores`."""
 
     def __init__(self) -> None:
         super().__init__()

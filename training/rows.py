@@ -63,10 +63,10 @@ def objects_of(row: Mapping[str, Any], field: str, where: str) -> list[dict[str,
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write objects as JSON Lines, atomically."""
+    """Write objects as JSON Lines, atomically; gzipped where the name ends in `.gz`. Equal rows give equal bytes."""
     fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    fresh.write_bytes(gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
     fresh.replace(path)
 
 

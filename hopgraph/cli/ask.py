@@ -120,31 +120,10 @@ async def _ask(
 
 
 def _check_run(context: Context, given: list[dict[str, Any]] | None) -> None:
-    """Check a run's settings, prompts, passages and index.
+    """Check a run, and say so if its knowledge base is not complete."""
+    from hopgraph.checks import check_run
 
-    Raises:
-        InputError, StoreError: Something is wrong.
-    """
-    from inference.errors import InputError
-    from inference.settings import get_settings
-    from nodes.intake import check_input
-
-    if given is not None and context.index and not context.knowledge_base:
-        raise InputError(
-            f"index: {context.index} would not be searched: --contexts gives the passages to answer from",
-            hint="omit --index or --contexts",
-        )
-    if context.oracle:
-        raise InputError(
-            f"{context.method}: these settings need the gold {context.oracle}, which a single question lacks",
-            hint="`hopgraph eval` takes questions with gold annotations",
-        )
-    if get_settings().otel == "on":
-        from hopgraph.telemetry import tracer
-
-        tracer()
-    _, _, own = check_input(context, given)
-    known = own.get("knowledge")
+    known = check_run(context, given).get("knowledge")
     if known and known["read"] < known["passages"]:
         note(
             f"the knowledge base has {known['read']:,} of {known['passages']:,} passages: `hopgraph read` adds the rest"

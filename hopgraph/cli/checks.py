@@ -17,13 +17,22 @@ def check_index(name: str | None) -> None:
     index_ref(name)
 
 
-def run_checkpoints(folder: Path) -> str:
-    """Path of an evaluation run's checkpoints.
+def run_checkpoints(folder: Path, thread: str | None = None) -> str:
+    """Path of an evaluation run's checkpoints. A merged run has none: those of a thread are with one of its shards.
 
     Raises:
         InputError: The folder has none.
+        StoreError: It is a merged run, and damaged.
     """
+    from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.merging import shard_of_thread
+
     path = folder / "checkpoints.sqlite"
+    run = RunFolder(folder)
+    if thread and not path.is_file() and run.started and (shard := shard_of_thread(run, thread)):
+        path = shard / path.name
+        if not path.is_file():
+            raise InputError(f"--run {folder}: its shard {shard} is gone", hint="checkpoints stay with the shards")
     if not path.is_file():
         raise InputError(f"--run {folder}: has no checkpoints.sqlite", hint="name a folder of `hopgraph eval`")
     return str(path)

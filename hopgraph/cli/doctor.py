@@ -132,7 +132,7 @@ def _embedded() -> list[Finding]:
                 "endpoint",
                 "note",
                 "HOPGRAPH_LLM_URL is not set: the embedded model is used; its weights (93 MB) are not downloaded yet",
-                "the first question or `hopgraph serve` downloads them",
+                "the first question or `hopgraph serve --model-only` downloads them",
             )
         ]
     return asyncio.run(probe("llm"))

@@ -11,11 +11,9 @@ from typer.core import TyperCommand, TyperOption
 from hopgraph import loop
 from hopgraph.cli import completion
 from hopgraph.cli.errors import note, print_json
-from hopgraph.cli.options import AsJson, Cached, settings_of
+from hopgraph.cli.options import AsJson, Cached
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hopgraph.evaluation.costs import Price
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
@@ -39,6 +37,9 @@ class EvalCommand(TyperCommand):
 
 
 def evaluate(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RUN]...", help="With --merge: folders of the shards.")
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +85,20 @@ def evaluate(
         bool, typer.Option("--contexts", help="Answer from the questions' own passages; no search.")
     ] = False,
     resume: Annotated[Path | None, typer.Option(help="Resume the run in this folder; needs no other option.")] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N", help="Answer only part I of N of the questions, in a process or on a machine each."
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: HOST:PORT of its head, auto, or local."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: number of shards. Default: one per CPU of the cluster.")
+    ] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Merge the folders of all shards into --out.")] = False,
     price: Annotated[
         str | None, typer.Option(metavar="IN,OUT", help="Price of a million prompt and completion tokens.")
     ] = None,
@@ -120,43 +135,57 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate methods on questions: EM, F1, recall and costs. No finished work is lost: --resume continues a run."""
-    from hopgraph.cli import evaluating
+    from hopgraph.cli import eval_options, evaluating
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.gate import read_gate
     from hopgraph.evaluation.plan import restore
+    from hopgraph.evaluation.shards import own_questions
+    from inference.errors import InputError
 
-    prices = _price(price)
+    prices = eval_options.read_price(price)
     gate = read_gate(fail_under or [], against, max_drop or [])
-    if resume is not None:
-        _refuse_with_resume(
-            {"--method": method, "--questions": questions, "--index": index, "--limit": limit, "--seed": seed}
-            | {"--out": out, "--set": settings, "--overlay": overlay, "--ablations": ablations, "--suite": suite}
-            | {"--contexts": contexts or None, "--perfect": perfect or None, "--wrong": wrong or None}
-            | {"--stratify": stratify or None}
+    defining: dict[str, Any] = {
+        "--method": method,
+        "--questions": questions,
+        "--index": index,
+        "--limit": limit,
+        "--seed": seed,
+    }
+    defining |= {"--stratify": stratify, "--set": settings, "--overlay": overlay, "--ablations": ablations}
+    defining |= {"--suite": suite, "--contexts": contexts, "--perfect": perfect, "--wrong": wrong, "--shard": shard}
+    if runs and not merge:
+        raise InputError(f"{runs[0]}: unexpected argument", hint="--questions names a file, --merge takes folders")
+    cluster = eval_options.read_ray(ray, workers, shard=shard, merge=merge)
+    if merge or resume is not None:
+        eval_options.refuse_with(
+            "--merge" if merge else "--resume", {"--resume" if merge else "--out": resume if merge else out, **defining}
         )
-        folder = RunFolder(resume)
+        folder = RunFolder(resume or eval_options.required(out, "--out", "the merged run's folder, such as runs/whole"))
+        if merge:
+            evaluating.merge(folder, runs or [])
         about, asked = folder.about(), folder.questions()
         variants = restore(about)
-        evaluating.check_gate(gate, variants, asked)
-        again = _again(folder, judge)
+        evaluating.check_gate(gate, about, variants, asked)
+        again = _again(folder, about, judge, ray)
         with evaluating.agents(about, asked, _index_of(about)):
-            loop.run(evaluating.resume(folder, variants, asked, about, again=again))
+            loop.run(evaluating.resume(folder, variants, asked, about, again=again, ray=cluster))
     else:
-        variants, values = _variants(method, ablations, suite, overlay or [], settings or [], index)
-        _refuse_unused_index(contexts, variants)
-        asked = _questions(questions, dataset, limit, seed, stratify)
-        folder = RunFolder(_required(out, "--out", "the run's folder, such as runs/first"))
+        variants, values = eval_options.read_variants(method, ablations, suite, overlay or [], settings or [], index)
+        eval_options.refuse_unused_index(contexts, variants)
+        asked = eval_options.sampled_questions(questions, dataset, limit, seed, stratify)
+        folder = RunFolder(eval_options.required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
         about |= ({"suite": suite} if suite else {}) | ({"stratified": True} if stratify else {})
-        about |= _simulated(perfect, wrong, seed)
-        evaluating.check_gate(gate, variants, asked)
-        again = _again(folder, judge)
+        about |= eval_options.simulation_row(perfect, wrong, seed) | eval_options.read_shard(shard, asked)
+        evaluating.check_gate(gate, about, variants, asked)
+        again = _again(folder, about, judge, ray)
         with evaluating.agents(about, asked, None if contexts else index):
-            loop.run(evaluating.run(folder, variants, asked, about, contexts=contexts, again=again))
+            loop.run(evaluating.run(folder, variants, asked, about, contexts=contexts, again=again, ray=cluster))
         about = folder.about()
     if judge:
         with evaluating.agents(about, asked, _index_of(about)):
             loop.run(evaluating.judge(folder, again=again))
+    asked = own_questions(about, asked)
     summary = _summary(folder, about, asked, variants, prices)
     if papers:
         summary["papers"] = evaluating.beside_papers(summary, about["dataset"])
@@ -179,74 +208,11 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _variants(
-    method: str | None,
-    ablated: str | None,
-    suite: str | None,
-    overlays: Sequence[Path],
-    settings: list[str],
-    index: str | None,
-) -> tuple[list[Variant], dict[str, Any]]:
-    from hopgraph.evaluation import plan
-    from hopgraph.methods import METHODS, check_method
-    from inference.errors import InputError
-
-    values = settings_of(settings, index=index)
-    if suite is not None:
-        if method or overlays or ablated:
-            raise InputError(
-                "--suite: can't be combined with --method, --overlay or --ablations", hint="a suite sets the methods"
-            )
-        return plan.suite(suite, values), values
-    if ablated is not None:
-        if method or overlays:
-            raise InputError("--ablations: can't be combined with --method or --overlay", hint="it names the method")
-        return plan.ablations(check_method(ablated), values), values
-    named = _required(method, "--method", "such as prism")
-    names = [*METHODS] if named == "all" else [check_method(name.strip()) for name in named.split(",")]
-    if overlays:
-        if len(names) > 1:
-            raise InputError("--overlay: compares prompts of one method", hint="name one --method")
-        return plan.overlays(names[0], overlays, values), values
-    return plan.plain_variants(names, values), values
-
-
-def _refuse_unused_index(contexts: bool, variants: Sequence[Variant]) -> None:
-    from inference.errors import InputError
-
-    if contexts and (named := next((v.context.index for v in variants if v.context.index), None)):
-        raise InputError(
-            f"index: {named} would not be searched: --contexts answers from the questions' own passages",
-            hint="omit --index or --contexts",
-        )
-
-
-def _questions(
-    path: Path | None, dataset: str, limit: int | None, seed: int | None, stratified: bool
-) -> list[Question]:
-    from hopgraph.evaluation.data import sample
-    from hopgraph.evaluation.datasets import read_questions
-    from inference.errors import InputError
-
-    if stratified and limit is None:
-        raise InputError("--stratify: goes with --limit", hint="such as --limit 250")
-    asked = read_questions(_required(path, "--questions", "a file of questions"), dataset)
-    return sample(asked, limit, seed, stratified=stratified)
-
-
-def _simulated(perfect: bool, wrong: float, seed: int | None) -> dict[str, Any]:
-    """Entries of `run.json` for a simulation."""
-    from hopgraph.evaluation.simulated import Simulation
-    from inference.errors import InputError
-
-    if wrong and not perfect:
-        raise InputError("--wrong: requires --perfect")
-    return {"simulation": Simulation(wrong, seed or 0).as_row()} if perfect else {}
-
-
-def _again(folder: RunFolder, judge: bool) -> str:
+def _again(folder: RunFolder, about: dict[str, Any], judge: bool, ray: str | None) -> str:
     """The command that resumes a run."""
-    return f"`hopgraph eval --resume {folder.path}{' --judge' if judge else ''}`"
+    if "merged" in about:
+        return "`hopgraph eval --resume` of its shards, then `--merge` into a new folder,"
+    return f"`hopgraph eval --resume {folder.path}{' --judge' if judge else ''}{f' --ray {ray}' if ray else ''}`"
 
 
 def _index_of(about: dict[str, Any]) -> str | None:
@@ -257,6 +223,7 @@ def _index_of(about: dict[str, Any]) -> str | None:
 def _summary(
     folder: RunFolder, about: dict[str, Any], questions: list[Question], variants: list[Variant], price: Price | None
 ) -> Summary:
+    from hopgraph.evaluation.shards import Shard
     from hopgraph.evaluation.simulated import said_of
     from hopgraph.evaluation.summary import summarise
 
@@ -265,38 +232,6 @@ def _summary(
     summary["run"] = {"folder": str(folder.path), "id": about["run"], "questions": len(by_id)}
     if said := said_of(about):
         summary["run"]["simulation"] = said
+    if shard := Shard.of_run(about):
+        summary["run"]["shard"] = str(shard)
     return summary
-
-
-def _price(text: str | None) -> Price | None:
-    from hopgraph.evaluation.costs import Price
-    from inference.errors import InputError
-
-    if text is None:
-        return None
-    try:
-        prompt, completion = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--price {text!r}: must be two numbers, such as 0.15,0.60") from None
-    if not (0 <= prompt < float("inf") and 0 <= completion < float("inf")):
-        raise InputError(f"--price {text!r}: must not be negative")
-    return Price(prompt=prompt, completion=completion)
-
-
-def _required(value: Any, name: str, hint: str) -> Any:
-    from inference.errors import InputError
-
-    if value is None:
-        raise InputError(f"{name}: is missing", hint=hint)
-    return value
-
-
-def _refuse_with_resume(options: dict[str, Any]) -> None:
-    from hopgraph.evaluation.identity import MAY_DIFFER
-    from inference.errors import InputError
-
-    if given := [name for name, value in options.items() if value not in (None, [])]:
-        raise InputError(
-            f"--resume: can't be combined with {given[0]}: all results of a run have the same settings",
-            hint=f"start another run for other settings. {MAY_DIFFER}",
-        )

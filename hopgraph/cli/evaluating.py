@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hopgraph.cli.errors import note
+from hopgraph.cli.on_ray import Ray, connected, unfinished
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
+    from hopgraph.cluster.connection import Cluster
     from hopgraph.evaluation.data import Question
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.gate import Check, Gate
@@ -45,38 +48,63 @@ async def run(
     *,
     contexts: bool,
     again: str,
+    ray: Ray | None = None,
 ) -> None:
-    """Start a run, or resume the same one in its folder, and do its unfinished jobs."""
-    from hopgraph.evaluation import identity, runner
-    from hopgraph.evaluation.gold import not_in
+    """Start a run, or resume the same one in its folder, and do its unfinished jobs: here, or on a Ray cluster."""
+    from hopgraph.evaluation import identity
+    from hopgraph.evaluation.shards import own_questions
 
     found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
-    identity.start(folder, variants, questions, found, about)
+    with connected(ray) as cluster:
+        if cluster is not None and ray is not None:
+            from hopgraph.cluster.evaluation import shard_count
+
+            about = {**about, "ray": {"shards": shard_count(cluster, questions, ray.workers)}}
+        identity.start(folder, variants, questions, found, about)
+        await _say_gold(questions, found, contexts=contexts)
+        with folder.locked():
+            about = folder.about()
+            todo = unfinished(folder, variants, own_questions(about, questions), about, cluster)
+            await _work(folder, todo, again=again, cluster=cluster)
+
+
+async def _say_gold(questions: list[Question], found: dict[str, Any], *, contexts: bool) -> None:
+    """Report gold passages that the index lacks, or knows by title only."""
+    from hopgraph.evaluation.gold import not_in
+
     if found["gold"] == "titles" and not contexts and any(question.gold_ids for question in questions):
         note("the index has no gold passage of the questions by id: they are matched by title")
     if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
         names = ", ".join(repr(name) for name in lost[:3])
         note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
-    with folder.locked():
-        await _work(folder, runner.unfinished(folder, variants, questions), again=again)
 
 
 async def resume(
-    folder: RunFolder, variants: list[Variant], questions: list[Question], about: dict[str, Any], *, again: str
+    folder: RunFolder,
+    variants: list[Variant],
+    questions: list[Question],
+    about: dict[str, Any],
+    *,
+    again: str,
+    ray: Ray | None = None,
 ) -> None:
-    """Resume a run. The endpoint is checked only if there are jobs left."""
-    from hopgraph.evaluation import identity, runner
+    """Resume a run. The endpoint is checked only if there are jobs left; a merged run has none, its shards may."""
+    from hopgraph.evaluation import identity
+    from hopgraph.evaluation.shards import own_questions
 
+    if "merged" in about:
+        return
     with folder.locked():
-        if todo := runner.unfinished(folder, variants, questions):
+        if todo := unfinished(folder, variants, own_questions(about, questions), about, ray):
             contexts = about["identity"]["contexts"]
             found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
-            identity.start(folder, variants, questions, found, {})
+            identity.start(folder, variants, questions, found, about)
             _say_what_differs(about)
-            await _work(folder, todo, again=again)
+            with connected(ray) as cluster:
+                await _work(folder, todo, again=again, cluster=cluster)
 
 
-async def _work(folder: RunFolder, todo: list[Job], *, again: str) -> None:
+async def _work(folder: RunFolder, todo: list[Job], *, again: str, cluster: Cluster | None) -> None:
     """Do the jobs; the folder is locked."""
     from hopgraph.evaluation import runner
 
@@ -86,8 +114,23 @@ async def _work(folder: RunFolder, todo: list[Job], *, again: str) -> None:
     done = folder.records()
     note(f"{len(todo)} to do, {len(done)} done, in {folder.path}; resume with {again}")
     with stoppable(f"resume with {again}"), _progress(todo, done) as show:
-        await runner.run_jobs(folder, todo, show)
-    _say_calls_in_flight()
+        if cluster is None:
+            await runner.run_jobs(folder, todo, show)
+        else:
+            from hopgraph.cluster.evaluation import run_shards
+
+            await run_shards(cluster, folder, todo, show)
+    if cluster is None:
+        _say_calls_in_flight()
+
+
+def merge(folder: RunFolder, shards: Sequence[Path]) -> None:
+    """Merge shards into a new folder, with notes on stderr."""
+    from hopgraph.evaluation import merging
+
+    for line in merging.merge(folder, shards):
+        note(line)
+    note(f"merged {len(shards)} shards into {folder.path}")
 
 
 async def judge(folder: RunFolder, *, again: str) -> None:
@@ -108,9 +151,23 @@ def beside_papers(summary: Summary, dataset: str) -> list[PaperTable]:
     return found
 
 
-def check_gate(gate: Gate | None, variants: Sequence[Variant], questions: Sequence[Question]) -> None:
-    """Check that the quality gate's earlier run can be compared, with notes on what is not compared."""
+def check_gate(
+    gate: Gate | None, about: dict[str, Any], variants: Sequence[Variant], questions: Sequence[Question]
+) -> None:
+    """Check that the quality gate's earlier run can be compared, with notes on what is not compared.
+
+    Raises:
+        InputError: It can't, or the run is a shard.
+    """
+    from hopgraph.evaluation.shards import Shard
+    from inference.errors import InputError
+
     if gate is not None:
+        if shard := Shard.of_run(about):
+            raise InputError(
+                f"shard {shard}: a quality gate checks all questions of a run",
+                hint="give --fail-under, --against and --max-drop with --merge",
+            )
         for line in gate.check_fits([variant.name for variant in variants], questions):
             note(line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,13 +100,20 @@ def rm_thread(
 def rm_run(folder: Annotated[Path, typer.Argument(help="Folder of the run.")], yes: Yes = False) -> None:
     """Delete an evaluation run: the files of `eval` and `report`, and the folder if it is then empty."""
     from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.shards import shard_folders
 
     run = RunFolder(folder)
-    run.about()  # raises if there is no run
+    about = run.about()  # raises if there is no run
     if not yes:
         row = _run(folder)
         _ask(f"the run in {folder} ({row['done']} of {row['total']} questions done)", f"hopgraph rm run {folder}")
     with run.locked(), stoppable(_AGAIN):
+        if "ray" in about:  # its shards are its own
+            for path in shard_folders(folder, about):
+                if path.is_dir():
+                    _delete_run(path)
+            with suppress(OSError):
+                (folder / "shards").rmdir()
         left = _delete_run(folder)
     typer.echo(f"Deleted the run in {folder}" + (f"; left: {', '.join(left)}" if left else ""))
 
@@ -171,6 +179,7 @@ async def _delete_threads(ids: Sequence[str]) -> None:
 
 def _run(folder: Path) -> dict[str, Any]:
     from hopgraph.evaluation.folder import RunFolder
+    from hopgraph.evaluation.shards import Shard
     from inference.errors import HopgraphError
 
     row: dict[str, Any] = {"folder": str(folder), "methods": [], "done": 0, "total": 0, "state": "", "changed": ""}
@@ -180,7 +189,9 @@ def _run(folder: Path) -> dict[str, Any]:
         identity = about["identity"]
         row["methods"] = sorted({str(variant["method"]) for variant in identity["variants"].values()})
         row["changed"] = str(about["created"])
-        row["total"] = int(identity["questions"]["count"]) * len(identity["variants"])
+        numbers = range(int(identity["questions"]["count"]))
+        shard = Shard.of_run(about)
+        row["total"] = len(shard.part(numbers) if shard else numbers) * len(identity["variants"])
         row["done"] = _count_lines(folder / "results.jsonl")
         row["state"] = "complete" if row["done"] >= row["total"] else "unfinished"
         with run.locked():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +30,7 @@ def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
     Raises:
         InputError: A pair is malformed, or a setting is given twice.
     """
+    from hopgraph.contexts import from_text
     from inference.errors import InputError
 
     values: dict[str, Any] = {}
@@ -40,10 +40,7 @@ def settings_of(pairs: list[str], **options: Any) -> dict[str, Any]:
             raise InputError(f"--set {pair!r}: must be KEY=VALUE")
         if key.strip() in values:
             raise InputError(f"--set {key.strip()}: given twice", hint="omit one of them")
-        try:
-            values[key.strip()] = json.loads(value)
-        except ValueError:
-            values[key.strip()] = value
+        values[key.strip()] = from_text(value)
     given = {key: value for key, value in options.items() if value is not None}
     if twice := sorted(given.keys() & values.keys()):
         raise InputError(f"{twice[0]}: given by --{twice[0].replace('_', '-')} and by --set", hint="omit one of them")

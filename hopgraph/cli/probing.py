@@ -32,6 +32,7 @@ class Finding:
 async def probe(role: Role) -> list[Finding]:
     """Request a short structured reply with log-probabilities from a role's server; plain text from a scorer."""
     from inference.chat import Message
+    from inference.endpoint_list import EndpointList
     from inference.errors import EndpointError
     from inference.settings import get_settings
     from nodes.kit.model import open_endpoint
@@ -53,6 +54,13 @@ async def probe(role: Role) -> list[Finding]:
             f"{kind} at {endpoint.shown}{embedded}, model {model}, {length}",
             _about_context(context),
         )
+    ]
+    findings += [
+        Finding(
+            f"{whose}endpoint", "bad", f"{server.shown} can't be reached", "calls go to the others until it is back"
+        )
+        for server in (endpoint.servers if isinstance(endpoint, EndpointList) else [])
+        if server.left_out
     ]
     if role != "attribution":
         findings += await _structured(endpoint, whose)

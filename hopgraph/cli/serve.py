@@ -1,45 +1,108 @@
-"""`hopgraph serve`: the embedded model's server in the foreground, for other programs to use."""
+"""`hopgraph serve`: the methods behind the OpenAI API, or the embedded model alone."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from hopgraph.cli import completion
+
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+
 
 def serve(
-    model: Annotated[str, typer.Option(help="smollm2, or a GGUF file.", show_default=True)] = "smollm2",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free port.")] = 8080,
-    parallel: Annotated[int, typer.Option(min=1, max=256, help="Maximum number of concurrent requests.")] = 4,
-    context: Annotated[int, typer.Option(min=256, help="Context length of each request, in tokens.")] = 8192,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            "--index",
+            "-i",
+            help="Index of models that name none. Default: the only index.",
+            autocompletion=completion.indexes,
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than 127.0.0.1 only with HOPGRAPH_API_KEY.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")] = 8080,
+    runs: Annotated[int, typer.Option(min=1, max=4096, help="Maximum number of concurrent runs.")] = 256,
+    queue: Annotated[int, typer.Option(min=0, help="Maximum number of requests that wait for a run.")] = 256,
+    history: Annotated[
+        str, typer.Option(help="Earlier turns of a chat: off, or rewrite (one call makes the question stand alone).")
+    ] = "rewrite",
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Web pages that may call it, such as http://127.0.0.1:3000; repeatable."),
+    ] = None,
+    model_only: Annotated[
+        bool, typer.Option("--model-only", help="Serve the embedded model, without methods.")
+    ] = False,
+    model: Annotated[str | None, typer.Option(help="With --model-only: smollm2, or a GGUF file.")] = None,
+    parallel: Annotated[
+        int | None, typer.Option(min=1, max=256, help="With --model-only: maximum number of concurrent requests (4).")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(min=256, help="With --model-only: context length of a request, in tokens (8192).")
+    ] = None,
 ) -> None:
-    """Serve a small model on this machine with an OpenAI-compatible API, until ctrl-C (exit code 0)."""
-    import os
-    import signal
-    import time
+    """Serve the methods with an OpenAI-compatible API, until ctrl-C (exit code 0)."""
+    from inference.errors import InputError
 
-    from inference.embedded import model_file
-    from inference.embedded_server import start_llama
-    from inference.errors import EndpointError
+    own = {"--model": model, "--parallel": parallel, "--context": context}
+    if model_only:
+        from hopgraph.cli.model_server import serve_model
+
+        if host not in _LOCAL:
+            raise InputError("--host: the model alone is served on 127.0.0.1 only")
+        serve_model(model or "smollm2", port, parallel or 4, context or 8192)
+        return
+    if given := [name for name, value in own.items() if value is not None]:
+        raise InputError(
+            f"{given[0]}: only with --model-only",
+            hint="`hopgraph serve --model-only` serves the model; without it the methods are served, and "
+            "HOPGRAPH_EMBEDDED_MODEL, HOPGRAPH_EMBEDDED_PARALLEL and HOPGRAPH_EMBEDDED_CONTEXT set their model",
+        )
+    _serve_methods(index, host, port, runs, queue, _history(history), tuple(allow_origin or ()))
+
+
+def _serve_methods(
+    index: str | None,
+    host: str,
+    port: int,
+    runs: int,
+    queue: int,
+    history: Literal["off", "rewrite"],
+    origins: tuple[str, ...],
+) -> None:
+    from hopgraph import loop
+    from hopgraph.cli.checks import check_index
+    from hopgraph.cli.serving import bound, serve_app
+    from hopgraph.server.app import create_app
+    from hopgraph.server.options import Options
+    from inference.errors import InputError
     from inference.settings import get_settings
 
-    name, file = model_file(model, get_settings().home)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while llama.cpp loads, Python can't see ctrl-C
-    try:
-        _server, address = start_llama(file, name, port=port, parallel=parallel, context=context)
-    except (RuntimeError, ImportError) as error:
-        raise EndpointError(
-            f"the server did not start on port {port}: {error}",
-            hint="see llama.cpp's message above; --port 0 chooses a free port",
-        ) from error
-    typer.echo(f"serving {file.name} at {address}/v1 (ctrl-C stops it). To use it:")
-    typer.echo(f"export HOPGRAPH_LLM_URL={address}/v1 HOPGRAPH_LLM_MODEL={name}")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        while True:
-            time.sleep(0.25)
-    except KeyboardInterrupt:
-        pass
-    typer.echo("stopped", err=True)
-    os._exit(0)  # llama.cpp's destructor can hang; the kernel frees the port
+    key = get_settings().api_key
+    if host not in _LOCAL and key is None:
+        raise InputError(
+            f"--host {host}: other machines could use the server without a key",
+            hint="set HOPGRAPH_API_KEY to a secret that clients send, or omit --host",
+        )
+    for origin in origins:
+        if origin == "*" or not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
+            raise InputError(f"--allow-origin {origin}: is no origin", hint="for example http://127.0.0.1:3000")
+    if index is not None:
+        check_index(index)
+    secret = key.get_secret_value() if key else None
+    options = Options(index=index, history=history, runs=runs, queue=queue, key=secret, origins=origins)
+    with bound(host, port) as listening:
+        loop.run(serve_app(create_app(options), listening))
+
+
+def _history(word: str) -> Literal["off", "rewrite"]:
+    from inference.errors import InputError
+
+    known: dict[str, Literal["off", "rewrite"]] = {"off": "off", "rewrite": "rewrite"}
+    if word not in known:
+        raise InputError(f"--history: unknown value {word!r}", hint="values: off, rewrite")
+    return known[word]

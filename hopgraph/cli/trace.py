@@ -28,7 +28,7 @@ def trace(
     from nodes.kit.passages import find
     from stores.checkpoints import open_checkpoints
 
-    place = run_checkpoints(run) if run is not None else None
+    place = run_checkpoints(run, thread) if run is not None else None
 
     async def read() -> RunRecord:
         async with open_checkpoints(place, read_only=True) as saver:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -114,7 +114,7 @@ class RunFolder:
         Raises:
             StoreError: Another process holds it.
         """
-        with self._about.open(encoding="utf-8") as handle:
+        with _lockable(self._about) as handle:
             if not lock(handle):
                 raise StoreError(
                     f"{self.path}: in use by another `hopgraph eval`", hint="wait for it, or stop it first"
@@ -169,14 +169,20 @@ class Lines:
         Raises:
             StoreError: A line is damaged, or the file can't be written.
         """
-        if not self._path.exists():
-            return
+        if self._path.exists():
+            self.replace(line for line in self if wanted(line))
+
+    def replace(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Replace the file atomically by these lines.
+
+        Raises:
+            StoreError: The file can't be written.
+        """
         new = self._path.with_name(self._path.name + ".new")
         try:
             with new.open("w", encoding="utf-8") as file:
-                for line in self:
-                    if wanted(line):
-                        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                for line in lines:
+                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._path)
@@ -226,6 +232,14 @@ def differences(old: Any, new: Any, at: str = "") -> list[str]:
 def _short(value: Any) -> str:
     text = "none" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _lockable(path: Path) -> IO[bytes]:
+    """Open a file to lock it: for writing if possible, since NFS gives exclusive locks on no other files."""
+    try:
+        return path.open("r+b")
+    except OSError:
+        return path.open("rb")
 
 
 def _unwritable(path: Path, error: OSError) -> StoreError:

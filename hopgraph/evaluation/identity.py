@@ -17,7 +17,9 @@ from hopgraph.evaluation.folder import RunFolder, differences
 from hopgraph.evaluation.gold import known_by
 from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.plan import Variant, prompt_hashes
+from hopgraph.evaluation.shards import Shard
 from hopgraph.evaluation.simulated import is_simulated
+from inference.base_url import split_urls
 from inference.errors import InputError
 from inference.settings import Role, get_settings
 from stores.checkpoints import without_password
@@ -86,7 +88,8 @@ def start(
     """
     if folder.started:
         known = folder.about()
-        if changed := differences(known["identity"], found):
+        old, new = ({"shard": str(shard)} if (shard := Shard.of_run(row)) else {} for row in (known, about))
+        if changed := differences(old, new) + differences(known["identity"], found):
             more = f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise InputError(
                 f"{folder.path} holds a run that differs: {'; '.join(changed[:5])}{more}",
@@ -125,7 +128,7 @@ def _identity(
         raise InputError(f"HOPGRAPH_EXEMPLARS: {exemplars}: {error.strerror}") from None
     return {
         "dataset": dataset,
-        "questions": {"count": len(questions), "hash": _digest([as_row(question) for question in questions])},
+        "questions": {"count": len(questions), "hash": hash_of_questions(questions)},
         "contexts": contexts,
         "index": dict(index) if index else None,
         "models": dict(models),
@@ -145,12 +148,17 @@ def _identity(
     }
 
 
+def hash_of_questions(questions: Sequence[Question]) -> str:
+    """Hash of questions with all their fields, in their order."""
+    return _digest([as_row(question) for question in questions])
+
+
 def surroundings() -> dict[str, Any]:
     """Endpoint settings, without API keys and passwords in URLs; they may differ on resume."""
     settings = get_settings()
     urls = ("llm_url", "generator_url", "accuracy_url", "attribution_url", "judge_url")
     others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
-    found = {name: without_password(getattr(settings, name) or "") or None for name in urls}
+    found = {name: ",".join(map(without_password, split_urls(getattr(settings, name) or ""))) or None for name in urls}
     found |= {name: getattr(settings, name) for name in others}
     return {f"HOPGRAPH_{name.upper()}": value for name, value in found.items()}
 

@@ -10,6 +10,7 @@ from typing import Any
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.evaluation.scoring import Record
+from hopgraph.evaluation.shards import own_questions
 from hopgraph.evaluation.simulated import Simulation, said_of
 from inference.errors import InputError
 
@@ -82,7 +83,7 @@ def read_runs(folders: Sequence[Path]) -> Runs:
             names[own] = name
             found.methods[name] = str(row["method"])
             found.settings[name] = dict(row["values"])
-        for question in folder.questions():
+        for question in own_questions(about, folder.questions()):
             known = found.questions.setdefault(question.id, question)
             if known.question != question.question:
                 raise InputError(f"{path}: question {question.id} differs from that of {folders[0]}")

@@ -69,8 +69,11 @@ def contents(root: Path = ROOT) -> dict[str, str]:
 
 
 def _langgraph_json(root: Path) -> str:
-    config = json.loads(_text(root / "langgraph.json"))
-    config["graphs"] = {method: f"./graphs/{method}.py:builder" for method in ABOUTS}
+    config = {"$schema": "https://langgra.ph/schema.json"} | json.loads(_text(root / "langgraph.json"))
+    config["graphs"] = {
+        method: {"path": f"./graphs/{method}.py:builder", "description": about.line} for method, about in ABOUTS.items()
+    }
+    config["http"] = {"disable_mcp": True, "disable_a2a": True}
     return json.dumps(config, indent=2) + "\n"
 
 

@@ -97,6 +97,8 @@ def main() -> int:
             plan.port,
             graphs=graphs(),
             n_jobs_per_worker=plan.jobs,
+            # Its tools are every graph and assistant, with the fields of oracles: `hopgraph mcp` has a choice of tools.
+            http={"disable_mcp": True, "disable_a2a": True},
             checkpointer={"path": "hopgraph.studio.stopping.checkpoints"},
             timeout_graceful_shutdown=CLOSING,
         )

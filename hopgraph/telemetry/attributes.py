@@ -30,7 +30,8 @@ def workflow_attributes(method: str, thread: str | None, question: str | None) -
 
 def request_attributes(request: Any, *, texts: bool) -> dict[str, Any]:
     """Attributes of a model call (`nodes.kit.request`); `texts` adds its messages."""
-    call, server = request.call, urlsplit(request.endpoint.url)
+    call = request.call
+    server = urlsplit(request.endpoint.url if "," not in request.endpoint.url else "")  # of a list, unknown here
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",  # the protocol; the server is unknown
@@ -42,7 +43,7 @@ def request_attributes(request: Any, *, texts: bool) -> dict[str, Any]:
         "gen_ai.prompt.name": call["prompt"],
         "gen_ai.conversation.id": call["id"].partition(".")[0],
         "server.address": server.hostname,
-        "server.port": server.port or (443 if server.scheme == "https" else 80),
+        "server.port": server.port or {"https": 443, "http": 80}.get(server.scheme),
         "openinference.span.kind": "LLM",
         "hopgraph.node": call["node"],
         "hopgraph.step": call["step"],

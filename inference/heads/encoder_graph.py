@@ -53,6 +53,15 @@ def layers_model(weights: Mapping[str, Array], count: int, *, int8: bool = False
     return graph.model()
 
 
+def span_model(weights: Mapping[str, Array]) -> bytes:
+    """The scores of all spans of a text as an ONNX model: (texts, pieces, 384) to (texts, pieces, pieces).
+
+    Args:
+        weights: Those of `inference.heads.scores.SPAN`.
+    """
+    return _Layers(weights, int8=False).spans()
+
+
 class _Layers:
     """Builder of a graph of layers. Methods add operators and return the name of their output."""
 
@@ -80,6 +89,16 @@ class _Layers:
         wide = self._times(attended, f"{n}.up")
         wide = self._add("BiasGelu", [wide, self._weight(f"{n}.up_bias")], domain=_FUSED)
         return self._normed(self._times(wide, f"{n}.down"), f"{n}.down_bias", attended, f"{n}.norm2", output)
+
+    def spans(self) -> bytes:
+        self._tensors = {"halves": np.ones(2, np.int64)}
+        edges = self._add("Add", [self._times(STATES_IN, "span"), self._weight("span_bias")])
+        self._nodes.append(_node("Split", [edges, "halves"], ["starts", "ends"], {"axis": 2}))
+        lasts = self._add("Transpose", [self._times(STATES_IN, "span_to")], perm=[0, 2, 1])
+        both = self._add("MatMul", [self._times(STATES_IN, "span_from"), lasts])
+        from_start = self._add("Add", [both, "starts"])
+        self._add("Add", [from_start, self._add("Transpose", ["ends"], perm=[0, 2, 1])], STATES_OUT)
+        return self.model(_value(STATES_OUT, ("texts", "pieces", "pieces")))
 
     def _attention(self, n: str, states: str) -> str:
         all_three = self._add("Add", [self._times(states, f"{n}.qkv"), self._weight(f"{n}.qkv_bias")])
@@ -122,11 +141,11 @@ class _Layers:
         self._nodes.append(_node(operator, inputs, [output], attributes, domain))
         return output
 
-    def model(self) -> bytes:
-        """The serialized ModelProto."""
+    def model(self, output: bytes = b"") -> bytes:
+        """The serialized ModelProto. `output` describes its output; default: states."""
         graph = [_field(_GRAPH_NODE, node) for node in self._nodes]
         graph += [_field(_GRAPH_INITIALIZER, _tensor(name, array)) for name, array in self._tensors.items()]
-        graph += [_field(_GRAPH_INPUT, _states(STATES_IN)), _field(_GRAPH_OUTPUT, _states(STATES_OUT))]
+        graph += [_field(_GRAPH_INPUT, _value(STATES_IN)), _field(_GRAPH_OUTPUT, output or _value(STATES_OUT))]
         graph.append(_field(_GRAPH_NAME, b"layers"))
         opsets = [_number(2, _OPSET), _field(1, _FUSED.encode()) + _number(2, 1)]
         header = _number(_MODEL_FORMAT, _FORMAT) + b"".join(_field(_MODEL_OPSETS, opset) for opset in opsets)
@@ -182,9 +201,10 @@ def _node(
     return message
 
 
-def _states(name: str) -> bytes:
-    """ValueInfoProto of shape (texts, pieces, 384), float32."""
-    dimensions = _field(1, _field(2, b"texts")) + _field(1, _field(2, b"pieces")) + _field(1, _number(1, _WIDTH))
+def _value(name: str, shape: Sequence[str | int] = ("texts", "pieces", _WIDTH)) -> bytes:
+    """ValueInfoProto, float32; a dimension is a size or the name of one."""
+    sizes = [_number(1, size) if isinstance(size, int) else _field(2, size.encode()) for size in shape]
+    dimensions = b"".join(_field(1, size) for size in sizes)
     return _field(1, name.encode()) + _field(2, _field(1, _number(1, _FLOAT) + _field(2, dimensions)))
 
 

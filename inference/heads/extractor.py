@@ -14,10 +14,12 @@ import numpy as np
 
 from inference.heads.npz import load_head
 from inference.heads.pair_context import Pair, allowed_spans, fresh_pieces, likeness, pair_halves, pairs_in
-from inference.heads.scores import SPAN, readable, softmax, span_scores
+from inference.heads.scores import SPAN, SpanScores, readable, softmax
 from inference.heads.trunk import LONGEST, Array, UpperLayers, get_trunk
 
 _SPECIAL_PIECES = 3
+_NEVER = np.float32(-100)
+"""Score of no answer where a pair asks what is asked: far below all others."""
 
 
 class Extraction(NamedTuple):
@@ -40,7 +42,7 @@ def extract_answers(items: Sequence[tuple[str, str]]) -> list[Extraction]:
         items: A question and its context: pairs as `question`, line break, `answer`, with a blank line between two. A
             pair of one line is all answer. An answer is a stretch of a pair's question or of its answer and has, but
             for either-or questions, a word that the question lacks. No answer is given where "none of the pairs
-            answers" is more probable than all stretches together.
+            answers" is more probable than all stretches together, unless a pair's question has the same words.
 
     Raises:
         StoreError: The encoder or the trained weights can't be read.
@@ -72,20 +74,23 @@ def answer_scores(question: str, context: str) -> tuple[list[tuple[int, int]], A
 
 def _window_scores(question: str, text: str, at: int) -> tuple[list[tuple[int, int]], Array]:
     """The stretches of a part of the context, in characters counted from `at` on, and their scores."""
-    trunk, (upper, weights) = get_trunk(int8=True), _head()
+    trunk, (upper, spans, weights) = get_trunk(int8=True), _head()
     encoding = trunk.pieces(question, text)
     halves = pair_halves(encoding.offsets, encoding.sequence_ids, text)
     fresh = fresh_pieces(encoding, question, text)
     firsts, lasts = np.nonzero(allowed_spans(encoding.word_ids, halves, fresh))
     if not len(firsts):
         return [], np.zeros(0, np.float32)
-    scores = span_scores(upper.states(trunk.states(encoding.ids)), weights)
-    fitting: Array = likeness(question, text) @ weights["likeness"]
+    scores = spans(upper.states(trunk.states(encoding.ids)))
+    alike = likeness(question, text)
+    fitting: Array = alike @ weights["likeness"]
     offsets = encoding.offsets
-    spans = [(at + offsets[i][0], at + offsets[j][1]) for i, j in zip(firsts, lasts, strict=True)]
-    # The first piece, which is of neither text, stands for "none of these".
-    none = scores[0, 0] + weights["none"][0]
-    return spans, scores[firsts, lasts] + fitting[halves[firsts] // 2] - none
+    places = [(at + offsets[i][0], at + offsets[j][1]) for i, j in zip(firsts, lasts, strict=True)]
+    # The first piece, which is of neither text, stands for "none of these"; less so beside a pair that asks nearly the
+    # same, and not at all beside one that asks the same.
+    closest = alike[:, 0].max()
+    none = scores[0, 0] + weights["none"][0] - weights["none"][1] * closest if closest < 1 else _NEVER
+    return places, scores[firsts, lasts] + fitting[halves[firsts] // 2] - none
 
 
 def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
@@ -106,6 +111,7 @@ def _windows(question: str, context: str) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=1)
-def _head() -> tuple[UpperLayers, dict[str, Array]]:
-    """The trained upper layers, and the span head with the weights of likeness and of no answer."""
-    return load_head("extractor.npz", (*SPAN, "likeness", "none"), hint="make train-extractor", int8=True)
+def _head() -> tuple[UpperLayers, SpanScores, dict[str, Array]]:
+    """The trained upper layers, the span head, and the weights of likeness and of no answer."""
+    upper, weights = load_head("extractor.npz", (*SPAN, "likeness", "none"), hint="make train-extractor", int8=True)
+    return upper, SpanScores(weights), weights

@@ -19,7 +19,7 @@ import numpy as np
 
 from inference.errors import InputError
 from inference.heads.npz import load_head
-from inference.heads.scores import gelu, readable, softmax
+from inference.heads.scores import gelu, readable, softmax, times
 from inference.heads.trunk import Array, UpperLayers, get_trunk
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def _predict(question: str, features: SurfaceFeatures) -> HopPrediction:
     trunk, (upper, weights) = get_trunk(), _head()
     states = upper.states(trunk.states(trunk.pieces(prepared(question)).ids))
     scaled = (np.asarray(features, np.float32) - weights["features.mean"]) / weights["features.deviation"]
-    hidden = gelu(np.concatenate([states.mean(axis=0), scaled]) @ weights["hidden"] + weights["hidden_bias"])
-    scores: Array = hidden @ weights["hops"] + weights["hops_bias"]
+    hidden = gelu(times(np.concatenate([states.mean(axis=0), scaled]), weights["hidden"]) + weights["hidden_bias"])
+    scores: Array = times(hidden, weights["hops"]) + weights["hops_bias"]
     one, two, three, four = softmax(scores).tolist()
     return HopPrediction(int(scores.argmax()) + 1, (one, two, three, four))
 

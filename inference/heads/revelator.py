@@ -19,7 +19,7 @@ import numpy as np
 from inference.encoders.minilm import built_in_encoder
 from inference.heads.hops import predict_hops
 from inference.heads.npz import load_head
-from inference.heads.scores import gelu, readable, softmax
+from inference.heads.scores import gelu, readable, softmax, times
 from inference.heads.trunk import Array, UpperLayers, get_trunk
 from inference.limits import UNKNOWN
 
@@ -134,8 +134,8 @@ def _scores(skill: str, question: str, second: str | None = None) -> Array:
     trunk, (upper, weights) = get_trunk(), _head()
     states = upper.states(trunk.states(trunk.pieces(question, second).ids))
     pooled = np.concatenate([states[0], states.mean(axis=0)])
-    hidden = gelu(pooled @ weights[f"{skill}.hidden"] + weights[f"{skill}.hidden_bias"])
-    scores: Array = hidden @ weights[f"{skill}.scores"] + weights[f"{skill}.scores_bias"]
+    hidden = gelu(times(pooled, weights[f"{skill}.hidden"]) + weights[f"{skill}.hidden_bias"])
+    scores: Array = times(hidden, weights[f"{skill}.scores"]) + weights[f"{skill}.scores_bias"]
     return scores
 
 

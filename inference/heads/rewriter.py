@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.heads.npz import load_head
-from inference.heads.scores import SPAN, readable, span_scores, whole_words
+from inference.heads.scores import SPAN, SpanScores, readable, times, whole_words
 from inference.heads.trunk import Array, UpperLayers, get_trunk
 
 FORMS = (("", ""), ("the ", ""), ("", "'s"), ("", "'"), ("'", "'"), ("in ", ""))
@@ -109,15 +109,15 @@ def find_answer(question: str, answer: str) -> re.Match[str] | None:
 
 def _best_edit(question: str, answer: str) -> Edit | None:
     """The most probable edit; None for a sub-question without words."""
-    trunk, (upper, weights) = get_trunk(), _head()
+    trunk, (upper, spans, weights) = get_trunk(), _head()
     encoding = trunk.pieces(readable(question, 5000), readable(answer, 1000))
     allowed = allowed_spans(encoding.word_ids, encoding.sequence_ids)
     if not allowed.any():
         return None
     states = upper.states(trunk.states(encoding.ids))
-    scores = np.where(allowed, span_scores(states, weights), -np.inf)
+    scores = np.where(allowed, spans(states), -np.inf)
     start, end = (int(place) for place in np.unravel_index(scores.argmax(), scores.shape))
-    forms: Array = np.concatenate([states[0], states[start], states[end]]) @ weights["form"] + weights["form_bias"]
+    forms = times(np.concatenate([states[0], states[start], states[end]]), weights["form"]) + weights["form_bias"]
     return Edit(encoding.offsets[start][0], encoding.offsets[end][1], int(forms.argmax()))
 
 
@@ -137,6 +137,7 @@ def allowed_spans(words: Sequence[int | None], texts: Sequence[int | None]) -> N
 
 
 @lru_cache(maxsize=1)
-def _head() -> tuple[UpperLayers, dict[str, Array]]:
-    """The trained upper layers, and the weights that score spans and forms."""
-    return load_head("rewriter.npz", (*SPAN, "form", "form_bias"), hint="make train-rewriter")
+def _head() -> tuple[UpperLayers, SpanScores, dict[str, Array]]:
+    """The trained upper layers, the span head, and the weights that score forms."""
+    upper, weights = load_head("rewriter.npz", (*SPAN, "form", "form_bias"), hint="make train-rewriter")
+    return upper, SpanScores(weights), weights

@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.heads.trunk import Array
+from inference.heads.encoder_graph import STATES_IN, STATES_OUT, span_model
+from inference.heads.trunk import Array, open_session
 
 SPAN = ("span", "span_bias", "span_from", "span_to")
 """Weights of a span head: start and end scores, and a bilinear term for their combination."""
@@ -21,17 +22,30 @@ def softmax(scores: Array) -> NDArray[np.float64]:
     return result
 
 
-def span_scores(states: Array, weights: Mapping[str, Array]) -> Array:
-    """Scores of all spans, shape (pieces, pieces): rows are the first word piece, columns the last.
+class SpanScores:
+    """Scores of all spans of a text, on onnxruntime: numpy's BLAS wakes all cores for a product, which then spin.
 
     Args:
-        states: One text's word pieces, shape (pieces, 384).
         weights: The weights named in `SPAN`.
     """
-    starts, ends = (states @ weights["span"] + weights["span_bias"]).T
-    scores: Array = (states @ weights["span_from"]) @ (states @ weights["span_to"]).T
-    scores += starts[:, None] + ends
-    return scores
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self._session = open_session(span_model({name: weights[name] for name in SPAN}))
+
+    def __call__(self, states: Array) -> Array:
+        """Shape (pieces, pieces): rows are the first word piece, columns the last. Thread-safe.
+
+        Args:
+            states: One text's word pieces, shape (pieces, 384).
+        """
+        scores: Array = self._session.run([STATES_OUT], {STATES_IN: states[None]})[0][0]
+        return scores
+
+
+def times(vector: Array, matrix: Array) -> Array:
+    """Product of a vector and a small matrix, without BLAS (see `SpanScores`)."""
+    product: Array = np.einsum("i,ij->j", vector, matrix)
+    return product
 
 
 def whole_words(words: Sequence[int | None]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

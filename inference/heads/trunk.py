@@ -55,8 +55,8 @@ class Trunk:
     def __init__(
         self, longest: int = 256, longest_pair: int = LONGEST, threads: int = 1, *, int8: bool = False
     ) -> None:
-        self._embeddings = _session(_encoder([_EMBEDDED]), threads)
-        self._layers = _session(layers_model(_layers(range(LAYERS_BELOW)), LAYERS_BELOW, int8=int8), threads)
+        self._embeddings = open_session(_encoder([_EMBEDDED]), threads)
+        self._layers = open_session(layers_model(_layers(range(LAYERS_BELOW)), LAYERS_BELOW, int8=int8), threads)
         self._single, self._pair = _tokenizer(longest), _tokenizer(longest_pair)
 
     def pieces(self, text: str, second: str | None = None) -> Encoding:
@@ -113,7 +113,7 @@ class UpperLayers:
             model = layers_model(weights, LAYERS - LAYERS_BELOW, int8=int8)
         except KeyError as error:
             raise StoreError(f"the weights of a head lack {error}", hint="train it again") from None
-        self._session = _session(model, threads)
+        self._session = open_session(model, threads)
 
     def states(self, below: Array) -> Array:
         """Apply the layers to the trunk's states of one text; input and output have shape (pieces, 384)."""
@@ -147,7 +147,7 @@ def _layers(layers: range) -> dict[str, Array]:
             names[f"{own}.{part}"] = [f"{inner}.{place}.weight"]
             names[f"{own}.{part}_bias"] = [f"{inner}.{place}.bias"]
     wanted = [source for sources in names.values() for source in sources]
-    found = dict(zip(wanted, _session(_encoder(wanted), 1).run(wanted, {}), strict=True))
+    found = dict(zip(wanted, open_session(_encoder(wanted), 1).run(wanted, {}), strict=True))
     return {name: np.concatenate([found[source] for source in sources], axis=-1) for name, sources in names.items()}
 
 
@@ -161,7 +161,7 @@ _MATRICES = {
 _NORMS = {"norm1": "attention.output.LayerNorm", "norm2": "output.LayerNorm"}
 
 
-def _session(model: bytes, threads: int) -> Any:
+def open_session(model: bytes, threads: int = 1) -> Any:
     """An inference session; `threads` are the cores per call."""
     import onnxruntime
 

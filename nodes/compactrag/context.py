@@ -65,7 +65,7 @@ class ReaderContext(Context):
     verbatim: Literal["drop", "flag"] = Field(
         default="drop",
         title="Not verbatim",
-        description="What becomes of a pair whose answer does not stand in the passage word for word.",
+        description="What happens to a pair whose answer is not in the passage word for word.",
     )
     coverage_repair: bool = Field(
         default=False,

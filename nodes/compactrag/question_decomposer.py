@@ -35,7 +35,7 @@ async def question_decomposer(state: CompactState, runtime: Runtime[CompactConte
     rows = [(row.question, row.depends_on) for row in (asked.value.subquestions if asked.value else [])]
     plan, problems = build_dag(rows, question, context.max_subquestions)
     if not plan:
-        problems = [f"{asked.problem or 'there is no sub-question'}; the question stands for itself"]
+        problems = [f"{asked.problem or 'there is no sub-question'}; the question itself is used"]
         plan, _ = build_dag([(question, [])], question, 1)
     if "extractor" in context.ablate:  # no answer is waited for
         plan = [{**item, "wave": 1} for item in plan]

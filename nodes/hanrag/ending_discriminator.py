@@ -58,7 +58,7 @@ async def ending_discriminator(state: HanState, runtime: Runtime[HanContext]) ->
         question=state["question"],
         verdict=("sufficient" if ended else "not sufficient") + by,
         score=verdict.probability,
-        instead="retrieval goes on" if verdict.holds is None else "",
+        instead="retrieval continues" if verdict.holds is None else "",
     )
     tell_verdicts(runtime, [row])
     return {"chain": [hop], **logged(row, verdict)}

@@ -39,6 +39,8 @@ from prompts.parsing import Prompt
 Output = TypeVar("Output", bound=BaseModel)
 _QUOTED_REPLY = 2000
 _REPAIR = "shared/repair"
+_ANSWERS = ("answer", "argument", "text")
+"""Fields that an answer is given in: of answers, of an agent's actions, of reasoning that ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,14 +220,15 @@ def output_schema(output: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def _schema(output: type[BaseModel], values: Mapping[str, str]) -> Mapping[str, Any]:
-    """The JSON schema of an output; where abstaining is off, a text `answer` is not empty."""
+    """The JSON schema of an output; where abstaining is off, the field that an answer is given in is not empty."""
     schema = output_schema(output)
     if values.get("no_answer") != GUESS:
         return schema
     schema = deepcopy(dict(schema))
     for part in (schema, *schema.get("$defs", {}).values()):
-        if (answer := part.get("properties", {}).get("answer", {})).get("type") == "string":
-            answer["minLength"] = 1
+        for name in _ANSWERS:
+            if (answer := part.get("properties", {}).get(name, {})).get("type") == "string":
+                answer["minLength"] = 1
     return schema
 
 

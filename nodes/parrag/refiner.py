@@ -23,7 +23,7 @@ class RefinedQuestion(BaseModel):
 
 
 async def refiner(state: ParState, runtime: Runtime[ParContext]) -> dict[str, Any]:
-    """Go on to the next step of the plan and refine its question with the answers so far.
+    """Take the next step of the plan and refine its question with the answers so far.
 
     A question that can't be read leaves the plan's own as it is, and the step says so.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hopgraph.run import ask, make_context, resume
 from inference.settings import get_settings
 from stores.checkpoints import open_checkpoints
+from tests.kills import committed_calls
 from tests.scripted import Raw, Request, Script
 
 
@@ -39,10 +42,10 @@ def steps_of(state: Any) -> dict[str, Any]:
 def cut_at_every_call(model, monkeypatch):
     """Runs a question once undisturbed, and then once for each of its calls with the endpoint down at that call.
 
-    Resumed, a run has the same result, and no call that was answered is made again.
+    Resumed, a run has the same result, and no call whose reply is committed is made again.
     """
     monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
-    # One call at a time: one that is in flight beside the one that fails may be made again.
+    # One call at a time: one that is under way beside the one that fails may be made again.
     monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
 
     async def check(method: str, script: Callable[[], Script], question: str, contexts: Any, **settings: Any) -> Any:
@@ -54,30 +57,42 @@ def cut_at_every_call(model, monkeypatch):
             for down_at in range(len(server.requests)):
                 thread, replies = f"cut-{down_at}", script()
                 server.requests.clear()
-                server.script = _down(server, replies, down_at)
+                server.script = _down(server, replies, down_at, thread)
                 failed = await ask(question, context, saver, thread=thread, contexts=contexts)
                 assert failed["status"] == "failed"
                 assert failed["error"]["kind"] == "endpoint"
                 assert failed["error"]["node"] in {request.node for request in server.requests[down_at:]}
+                answered = {request.id for request in server.requests[:down_at]}
+                assert answered <= (committed := await committed_calls(saver, thread))
+                begun = len(server.requests)
                 server.script = replies
                 result = await resume(thread, saver)
                 assert _plain(result) == _plain(whole)
-                answered = [request.id for request in server.requests if request.finished]
-                assert sorted(answered) == sorted(set(answered))
+                assert not committed & {request.id for request in server.requests[begun:]}
         return whole
 
     return check
 
 
-def _down(server: Any, replies: Script, at: int) -> Script:
-    """The endpoint is down from a call on. It fails slowly: what was answered before is committed by then."""
+def _down(server: Any, replies: Script, at: int, thread: str) -> Script:
+    """The endpoint is down from a call on. It says so when the calls that it answered are committed."""
 
     def script(request: Request) -> Any:
         if not any(late is request for late in server.requests[at:]):
             return replies(request)
-        return Raw(503, "{}", drip=0.1)
+        answered = {early.id for early in server.requests[:at]}
+        deadline = time.monotonic() + 60
+        while not answered <= asyncio.run(_committed(thread)):
+            assert time.monotonic() < deadline, f"not committed: {answered}"
+            time.sleep(0.01)
+        return Raw(503, "{}")
 
     return script
+
+
+async def _committed(thread: str) -> set[str]:
+    async with open_checkpoints() as saver:
+        return await committed_calls(saver, thread)
 
 
 def _plain(result: Any) -> Any:

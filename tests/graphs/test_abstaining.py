@@ -68,7 +68,9 @@ async def test_only_the_last_node_of_a_tree_guesses(model):
     assert [GUESS in prompt for prompt in aggregations] == [False] * (len(aggregations) - 1) + [True]
 
 
-@pytest.mark.parametrize("method", ["no_retrieval", "standard_rag", "self_ask", "ircot", "iter_retgen", "prism"])
+@pytest.mark.parametrize(
+    "method", ["no_retrieval", "standard_rag", "self_ask", "ircot", "iter_retgen", "prism", "react", "search_o1"]
+)
 async def test_with_abstaining_off_the_schema_wants_an_answer(model, method):
     server = model(plausible)
     for abstain in ("on", "off"):

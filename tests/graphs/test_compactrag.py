@@ -236,7 +236,7 @@ async def test_a_decomposition_that_can_t_be_read_leaves_the_question_itself(mod
     cost = cost_of(state["ledger"])
     assert (cost["calls"], cost["repairs"]) == (3, 1)
     assert len(server.requests) == 3
-    assert "the question stands for itself" in steps(state)["root/decomposer"]["fallback"]
+    assert "the question itself is used" in steps(state)["root/decomposer"]["fallback"]
     assert state["answer"] == "Paris"
 
 

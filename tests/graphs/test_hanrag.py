@@ -310,7 +310,7 @@ async def test_an_ending_that_cannot_be_read_goes_on_and_says_so(model):
     model(play(**COMPLEX | {"ending_discriminator": "well"}))
     state = await run(max_steps=2)
     assert len(state["chain"]) == 2
-    assert "retrieval goes on" in steps(state)["root/1/ending"]["fallback"]
+    assert "retrieval continues" in steps(state)["root/1/ending"]["fallback"]
 
 
 async def test_a_seed_question_that_cannot_be_read_leaves_the_question_itself(model):

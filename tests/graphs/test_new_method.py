@@ -78,6 +78,6 @@ def test_one_command_writes_all_that_repeats_it(run, tmp_path):
         *("hopgraph/drawings/tiny.svg", "docs/tiny.png"),
     }
     assert run("hopgraph.generated") == ""
-    assert json.loads((tmp_path / "langgraph.json").read_text())["graphs"]["tiny"] == "./graphs/tiny.py:builder"
+    assert json.loads((tmp_path / "langgraph.json").read_text())["graphs"]["tiny"]["path"] == "./graphs/tiny.py:builder"
     assert "| [`tiny`](graphs/tiny.md) | Tiny: a guess |" in (tmp_path / "README.md").read_text()
     assert "### `tiny`\n\nPrompts: `prompt_answer`." in (tmp_path / "docs" / "settings.md").read_text()

@@ -449,6 +449,11 @@ async def test_equations_7_to_11_by_numbers_worked_by_hand(model, hops, settings
     assert steps(state)["root/1/review"]["verdict"] == ("accepted" if confidence >= 0.65 else "rejected")
 
 
+async def test_an_accuracy_is_kept_to_four_places(model):
+    model(play(**BASE | {"planner": plan(WHO), "accuracy_judge": {"score": 0.912349}}))
+    assert (await run())["plan"][0]["attempts"][0]["accuracy"] == 0.9123
+
+
 async def test_of_two_answers_with_the_same_confidence_the_first_counts(model):
     model(play(**BASE | {"planner": plan(WHO), "accuracy_judge": {"score": 0.2}, "reviser": {"answer": "Bob [1]"}}))
     state = await run()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 
 import pytest
+from pydantic import ValidationError
 
 from hopgraph import load
 from inference.errors import EndpointError
 from inference.ledger import cost_of
+from nodes.prunerag.extractor import Entities
+from prompts.parsing import COMMON
 from tests.scripted import Completion, Request
 
 QUESTION = "Who is older, the director of Alpha or the director of Beta?"
@@ -140,6 +144,79 @@ async def test_a_node_that_is_asked_again_knows_what_was_rejected_and_nothing_of
     assert 'The answer "Bob" was rejected' in again
     assert "An answer is short" not in again
     assert "Who is the mother of John Hanson?" in again, "an example of a split by what the passages say"
+
+
+async def test_a_node_sees_its_parent_s_query_and_the_root_that_it_is_the_question(model):
+    script = {QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.001), RIGHT: answer("1960", -0.001)}
+    server = model(play(decomposer=script, aggregator={"answer": "Ann Lee"}))
+    await run()
+    root, *below = [request.prompt for request in server.requests if request.node == "decomposer"]
+    assert "(none: this is the question itself)" in root
+    for prompt in below:
+        assert "(none: this is the question itself)" not in prompt
+        assert prompt.count(QUESTION) == root.count(QUESTION), "as the question, and as the parent"
+
+
+async def test_only_an_answer_is_said_to_have_been_rejected(model):
+    script = {QUESTION: answer("", -0.1), (QUESTION, "barred"): abstract("Ann Lee")}
+    server = model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"answer": "x"}))
+    state = await run()
+    assert "was rejected" not in server.requests[1].prompt
+    again = steps(state)["root/again"]
+    assert (again["searches"], again["score"], again["parent"]) == (0, None, "root")
+    assert (again["kind"], again["verdict"], again["fallback"]) == ("decompose", "", "")
+    assert [steps(state)["root"][key] for key in ("searches", "score", "parent")] == [1, 0.0, ""]
+
+
+async def test_the_step_of_an_answer_is_told_from_that_of_a_split(model):
+    script = {QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.001), RIGHT: answer("1960", -0.001)}
+    model(play(decomposer=script, aggregator={"answer": "Ann Lee"}))
+    made = steps(await run())
+    about = {
+        key: (row["kind"], row["verdict"], row["fallback"]) for key, row in made.items() if row["node"] == "decomposer"
+    }
+    assert about == {
+        "root": ("decompose", "", ""), "root/0": ("answer", "accepted", ""), "root/1": ("answer", "accepted", ""),
+    }  # fmt: skip
+
+
+async def test_a_repeated_query_without_an_entity_is_evidence_and_says_why(model):
+    script = {QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)}
+    model(play(decomposer=script, extractor={"entities": []}, aggregator={"answer": "x"}))
+    state = await run()
+    assert tree(state)["root/0"]["pruned"] == "asks the same as root; no entity was found"
+    assert steps(state)["root/0/entities"]["fallback"] == "no entity was found"
+    model(
+        play(decomposer=script, extractor={"entities": ["A"]}, summarizer={"summary": "s"}, aggregator={"answer": "x"})
+    )
+    assert steps(await run())["root/0/entities"]["fallback"] == ""
+
+
+@pytest.mark.parametrize("count", [0, 4, 5])
+def test_the_extractor_names_four_entities_at_most(count):
+    refused = pytest.raises(ValidationError) if count > 4 else nullcontext()
+    with refused:
+        assert len(Entities(entities=["e"] * count).entities) == count
+
+
+async def test_the_root_guesses_where_abstaining_is_off_and_an_inner_node_does_not(model):
+    script = {QUESTION: split("left", "right"), "left": split("a", "b"), "right": answer("R", -0.001)}
+    script |= {"a": answer("A", -0.001), "b": answer("B", -0.001)}
+    server = model(play(decomposer=script, aggregator={"answer": "None"}))
+    state = await run(abstain="off")
+    assert (tree(state)["root/0"]["result"], tree(state)["root"]["result"]) == ("", "None")
+    assert (state["answer"], state["status"]) == ("None", "answered")
+    inner, root = [request.prompt for request in server.requests if request.node == "aggregator"]
+    assert (COMMON["no_answer"] in inner, COMMON["no_answer"] in root) == (True, False)
+
+
+async def test_an_answer_whose_tokens_can_not_be_found_has_confidence_0_and_passes_a_threshold_of_0(model):
+    reply = Completion('{"type": "answer", "answer": "Ann Lee"}', tokens=[("something else", -0.1)])
+    model(play(decomposer={QUESTION: reply}, aggregator={"answer": "x"}))
+    rejected = await run(max_depth=1)
+    assert tree(rejected)["root"]["verdict"] == "evidence"
+    assert "confidence 0.000 is below 0.95" in steps(rejected)["root"]["verdict"]
+    assert (await run(max_depth=1, threshold=0.0))["answer"] == "Ann Lee"
 
 
 async def test_an_answer_exactly_at_the_threshold_is_accepted(model):

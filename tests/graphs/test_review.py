@@ -137,6 +137,9 @@ async def test_the_answers_of_a_level_wait_side_by_side_and_are_decided_by_id(mo
     assert server.nodes().count("decomposer") == 3
     said = {step["id"]: step["verdict"] for step in result["trajectory"]}
     assert (said["root/0"], said["root/1"]) == ("accepted by a person", "accepted by a person")
+    answers = {step["id"]: step["answer"] for step in result["trajectory"]}
+    assert (answers["root/0"], answers["root/1"]) == ("in 1950", "1960")
+    assert (said["root/0/person"], answers["root/0/person"]) == ("accepted by a person", "in 1950")
 
 
 async def test_a_rejected_branch_has_to_split_or_is_evidence_on_the_last_level(model):
@@ -161,6 +164,9 @@ async def test_a_rejected_branch_has_to_split_or_is_evidence_on_the_last_level(m
     said = {step["id"]: step["verdict"] for step in result["trajectory"]}
     assert said["root"] == "rejected by a person"
     assert said["root/1"] == "pruned: a person rejected its answer on the last level"
+    answers = {step["id"]: step["answer"] for step in result["trajectory"]}
+    assert (said["root/person"], answers["root/person"]) == ("rejected by a person", "")
+    assert (answers["root"], answers["root/1"]) == ("Bob", "1960"), "what was rejected can still be looked at"
     assert result["answer"] == "Ann Lee"
 
 

@@ -72,6 +72,14 @@ def test_postgres(extra):
         ).read_text(encoding="utf-8")
 
 
+def test_cluster(extra):
+    place = extra("cluster")
+    (place.folder / "q.csv").write_text("question,answers\nWhere was Ann Lee born?,Paris\n")
+    words = ("--out", "run", "--ray", "local", "--workers", "1", "--set", "max_tokens=64")
+    place.run("hopgraph", "eval", "--method", "no_retrieval", "--questions", "q.csv", *words)
+    assert len((place.folder / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
 def test_draw(extra):
     place = extra("draw")
     place.run("hopgraph", "graph", "prism", "--png", "prism.png")

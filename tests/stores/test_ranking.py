@@ -27,3 +27,11 @@ def test_only_rows_that_count_are_ranked():
     rows, found = best(scores, 2, np.array([0, 2, 4, 6]))
     assert (rows.tolist(), found.tolist()) == ([2, 4], [2, 2])
     assert best(scores, 2, np.array([], np.int64))[0].tolist() == []
+
+
+def test_a_few_of_many_are_those_of_a_full_sort():
+    scores = np.random.default_rng(0).integers(0, 300, 1_000).astype(np.float32)
+    for k in (1, 10, 100, 500, 999, 1_000):
+        rows, found = best(scores, k)
+        assert rows.tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+        assert found.tolist() == sorted(scores.tolist(), reverse=True)[:k]

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from stores import sentences as sentences_module
 from stores.sentences import split_sentences
 
 
@@ -84,3 +85,13 @@ def test_importing_the_module_does_not_import_spacy() -> None:
     code = "import sys, json, stores.sentences; print(json.dumps('spacy' in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) is False
+
+
+@pytest.mark.parametrize("sign", ["<", "(", "a", "."])
+def test_a_long_run_without_white_space_is_cut_before_it_reaches_the_tokenizer(monkeypatch, sign: str) -> None:
+    texts: list[str] = []
+    split_batch = sentences_module._split_batch
+    monkeypatch.setattr(sentences_module, "_split_batch", lambda batch: texts.extend(batch) or split_batch(batch))
+    (found,) = split_sentences([f"It begins. {sign * 10_000} It ends."])
+    assert max(len(run) for text in texts for run in text.split()) <= 500
+    assert squeeze("".join(found)) == f"Itbegins.{sign * 10_000}Itends."

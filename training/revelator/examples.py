@@ -64,7 +64,7 @@ class Example:
             case "relevance":
                 return "relevant" if self.target else "irrelevant"
             case "ending":
-                return "ended" if self.target else "goes on"
+                return "ended" if self.target else "continues"
 
     @property
     def id(self) -> str:

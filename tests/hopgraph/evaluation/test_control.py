@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from hopgraph.evaluation.control import hop_counts, review_agreement
 from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.scoring import record_of, score
 from hopgraph.evaluation.summary import summarise
@@ -148,3 +149,13 @@ def test_an_evaluation_has_the_columns_of_its_method(hopgraph, questions, tmp_pa
     head = next(row for row in out.splitlines() if row.startswith("method") and "EM" in row)
     every = {"depth", "reviews right", "hops", "right, hops wrong"}
     assert {label for label in every if label in [part.strip() for part in head.split("  ")]} == labels
+
+
+def test_questions_without_reviews_are_no_part_of_the_agreement():
+    assert review_agreement([{"reviews": 2.0, "reviews_right": 1.0}, {"em": 1.0}]) == 0.5
+    assert review_agreement([{"em": 1.0}]) is None
+
+
+def test_the_first_routing_step_has_the_hop_count():
+    routes = [step(f"root/{n}", "route", node="x", answer=f"{n} hops (predicted)") for n in (2, 3)]
+    assert hop_counts(result(trajectory=routes), QUESTION) == (2, 2)

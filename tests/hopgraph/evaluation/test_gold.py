@@ -7,13 +7,15 @@ import json
 import pytest
 
 from hopgraph.evaluation.data import Question
-from hopgraph.evaluation.gold import as_known, known_by
+from hopgraph.evaluation.gold import as_known, counts_as, gold_passages, known_by, not_in
 from hopgraph.evaluation.oracle import Oracle
 from hopgraph.evaluation.scoring import score
 from hopgraph.run import make_context
 from nodes.intake import store_given
 from nodes.kit.steps import step
+from stores.build import build_index
 from stores.given import get_given
+from stores.passages import Passage
 from tests.hopgraph.evaluation.conftest import LINES, results
 from tests.hopgraph.evaluation.test_metrics import result
 
@@ -92,3 +94,69 @@ def test_musique_on_its_own_paragraphs_is_measured_by_paragraph(hopgraph, model,
     assert json.loads((out / "run.json").read_text())["identity"]["gold"] == "contexts"
     (kept,) = [json.loads(line) for line in (out / "questions.jsonl").read_text().splitlines()]
     assert kept["gold_contexts"] == [1, 2]
+
+
+LONG = "Ann Lee was born in Paris. " + "She liked to walk along the river in the evening. " * 60
+
+
+@pytest.fixture
+def index(home):
+    """Two articles, of which one is split, and another one of a title that the gold has."""
+    articles = [("film", "X", "X is a film."), ("lee", "Ann Lee", LONG), ("x2", "x", "?")]
+    build_index("small", [Passage(*article) for article in articles])
+    return [{"name": "small", "hash": "any"}]
+
+
+def asks(*ids, titles=()):
+    return Question("q", "Who?", ("x",), gold_ids=ids, gold_titles=titles)
+
+
+def test_gold_is_known_by_id_where_an_index_has_one_of_them(index):
+    assert known_by([asks("film", "elsewhere")], index, contexts=False) == "ids"
+    assert known_by([asks("lee")], index, contexts=False) == "ids", "an article by its own id"
+    assert known_by([asks("elsewhere")], index, contexts=False) == "titles"
+    assert known_by([asks()], index, contexts=False) == "titles"
+    assert known_by([asks("film")], [], contexts=False) == "titles"
+
+
+def test_the_first_500_ids_decide_how_gold_is_known(index):
+    others = [f"other{number}" for number in range(600)]
+    assert known_by([asks(*others[:499], "film")], index, contexts=False) == "ids"
+    assert known_by([asks(*others[:500], "film")], index, contexts=False) == "titles"
+
+
+def test_gold_that_an_index_lacks_is_named_by_id_or_else_by_title(index):
+    questions = [asks("film", "gone", titles=("Unused",)), asks(titles=("ann  LEE", "Missing"))]
+    assert not_in("small", questions, "ids") == ["gone", "Missing"]
+    assert not_in("small", questions, "titles") == ["Unused", "Missing"]
+    assert not_in("small", [asks("film", "lee")], "ids") == []
+
+
+def test_a_passage_counts_as_itself_its_article_or_its_title():
+    piece = Passage("lee#1", "Ann  LEE", "x", source="lee")
+    passages = {"lee#1": piece, "film": Passage("film", "X", "y"), "gone": None}
+    by_id, by_title = asks("lee", "lee#1", "film"), asks(titles=("Ann Lee",))
+    assert [counts_as(key, by_id, passages) for key in ("lee#1", "film", "gone", "other")] == [
+        "lee#1", "film", "gone", "other",
+    ]  # fmt: skip
+    assert counts_as("lee#1", asks("lee"), passages) == "lee"
+    assert [counts_as(key, by_title, passages) for key in ("lee#1", "film", "gone")] == ["ann lee", "x", "gone"]
+
+
+def test_gold_passages_are_found_in_an_index_by_article_and_by_title(index):
+    found = gold_passages([asks("lee", "film"), asks(titles=("X",))], "small")
+    assert set(found) == {"lee", "film", "x"}
+    assert len(found["lee"]) > 1, "all pieces of a split article"
+    assert {passage.source for passage in found["lee"]} == {"lee"}
+    assert [passage.id for passage in found["film"]] == ["film"]
+    assert sorted(passage.id for passage in found["x"]) == ["film", "x2"]
+
+
+def test_gold_passages_of_the_questions_own_have_their_sentences():
+    split = {"title": "A", "text": "One. Two.", "sentences": ["One.", "Two."]}
+    contexts = (split, {"title": "B", "text": "It is here. So is this."})
+    asked = Question("q", "Who?", ("x",), gold_titles=("A", "b"), contexts=contexts)
+    found = gold_passages([asked, asked], None)
+    assert {key: [passage.sentences for passage in rows] for key, rows in found.items()} == {
+        "a": [("One.", "Two.")], "b": [("It is here.", "So is this.")],
+    }  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hopgraph.evaluation import metrics
-from hopgraph.evaluation.costs import retrieval_efficiency
+from hopgraph.evaluation.costs import COSTS, TOTALS, retrieval_efficiency
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.scoring import record_of, score
 from hopgraph.evaluation.statistics import compare, estimate
@@ -313,3 +313,42 @@ def test_the_dataset_s_own_wording_of_no_answer_is_right_as_status_and_as_text()
     assert score(result(answer="", status="unanswerable"), question, {})["em"] == 1.0
     assert score(result(answer="Nothing fits."), question, {})["em"] == 1.0
     assert score(result(answer="Paris"), question, {})["em"] == 0.0
+
+
+def test_the_columns_of_each_table_are_in_this_order():
+    def columns(registry, table):
+        return [metric.name for metric in registry.table(table)]
+
+    assert columns(metrics.METRICS, "answers") == [
+        "em", "f1", "accuracy", "partial_match", "entity_accuracy", "judged", "retrieved_recall", "fact_f1",
+        "tree_depth", "hops_right",
+    ]  # fmt: skip
+    assert columns(metrics.METRICS, "comparison") == [
+        "em", "f1", "accuracy", "entity_accuracy", "judged", "retrieved_recall",
+    ]  # fmt: skip
+    assert columns(metrics.METRICS, "passages") == [
+        "retrieved_recall", "all_gold_retrieved", "passage_precision", "passage_recall", "passage_f1", "passages_kept",
+    ]  # fmt: skip
+    assert columns(COSTS, "cost") == ["calls", "repairs", "searches", "tokens", "steps", "seconds"]
+    assert columns(COSTS, "comparison") == ["tokens", "calls", "searches", "seconds"]
+    assert columns(TOTALS, "passages") == [
+        "retrieval_efficiency", "efr", "efr_all", "mismatch_at_full_recall", "match_at_partial_recall",
+    ]  # fmt: skip
+    assert columns(TOTALS, "report") == [
+        "efr", "efr_all", "retrieval_efficiency", "mismatch_at_full_recall", "match_at_partial_recall",
+    ]  # fmt: skip
+
+
+def test_columns_that_are_left_out_where_no_variant_has_a_value():
+    optional = {name for name, metric in metrics.METRICS.items() if metric.optional}
+    assert optional == {"entity_accuracy", "fact_f1", "judged", "tree_depth", "hops_right"}
+
+
+def test_without_gold_or_without_anything_found_every_share_is_0():
+    nothing = {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+    assert metrics.overlap(["a"], []) == metrics.overlap([], []) == nothing
+    assert metrics.entity_accuracy("Paris", []) == 0.0
+
+
+def test_all_gold_is_retrieved_also_where_nothing_else_is():
+    assert metrics.all_retrieved({"a", "b"}, {"a", "b"}) == 1.0

@@ -109,5 +109,6 @@ def test_the_command_says_what_is_wrong(monkeypatch, capsys):
 
 
 def test_every_place_that_langgraph_json_names_is_there():
-    for place in json.loads((ROOT / "langgraph.json").read_text())["graphs"].values():
-        assert (ROOT / Path(place.partition(":")[0])).is_file()
+    for graph in json.loads((ROOT / "langgraph.json").read_text())["graphs"].values():
+        assert (ROOT / Path(graph["path"].partition(":")[0])).is_file()
+        assert graph["description"]

@@ -17,7 +17,8 @@ from inference.heads.trunk import get_trunk
 QUESTIONS = {
     "Where would you put a dirty plate?": "straightforward",
     "who wrote the novel pride and prejudice": "single_step",
-    "Which film was released first, Jaws or Alien?": "compound",
+    "Which film was released first, Jaws or Alien?": "complex",
+    "Who directed the film Jaws and when was it released?": "compound",
     "Where was the director of the film Jaws born?": "complex",
 }
 ODD = ["", " ", "???", "東京はどこ", "a" * 30_000, "word " * 2_000, "\ud83d half an emoji"]

@@ -1,0 +1,1 @@
+"""`hopgraph serve`: the methods behind the OpenAI API, as a Starlette application."""

@@ -1,0 +1,123 @@
+"""The application: routes, middleware and lifetime."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hopgraph.server.chat import chat
+from hopgraph.server.errors import THREAD, ApiError
+from hopgraph.server.guard import Guard
+from hopgraph.server.metrics import CONTENT_TYPE
+from hopgraph.server.models import find_model, served_models
+from hopgraph.server.options import Options
+from hopgraph.server.service import Service
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+def create_app(options: Options) -> Starlette:
+    """The application. While it lives, its `state.service` is the `Service`.
+
+    Args:
+        options: Its options.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+        await asyncio.to_thread(served_models, options.index)  # imports every method before the first request
+        async with AsyncExitStack() as stack:
+            service = app.state.service = await stack.enter_async_context(Service.opened(options))
+            yield {"service": service}
+
+    middleware = [Middleware(Guard, options=options), Middleware(Refusals)]
+    if options.origins:
+        exposed = [THREAD, "retry-after"]
+        allowed = ["authorization", "content-type", THREAD]
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=options.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=allowed,
+            expose_headers=exposed,
+        )
+        middleware.insert(0, cors)
+    routes = [
+        Route("/v1/models", _models),
+        Route("/v1/models/{model:path}", _model),
+        Route("/v1/chat/completions", Chat(), methods=["POST"]),
+        Route("/health", _health),
+        Route("/metrics", _metrics),
+    ]
+    handlers: Any = {404: _not_found, 405: _not_found, Exception: _internal}
+    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=handlers)
+
+
+class Chat:
+    """`chat` as an object, which Starlette calls with `receive` and `send`."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a chat."""
+        await chat(scope, receive, send)
+
+
+class Refusals:
+    """ASGI middleware that sends and counts errors.
+
+    Args:
+        app: The application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        try:
+            await self._app(scope, receive, send)
+        except ApiError as error:
+            if "service" in scope.get("state", {}):
+                scope["state"]["service"].metrics.refused(str(error.body["error"]["code"]))
+            await error.response()(scope, receive, send)
+
+
+async def _models(request: Request) -> Response:
+    rows = await asyncio.to_thread(served_models, request.state.service.options.index)
+    return JSONResponse({"object": "list", "data": [row.row() for row in rows.values()]})
+
+
+async def _model(request: Request) -> Response:
+    found = await asyncio.to_thread(find_model, request.path_params["model"], request.state.service.options.index)
+    return JSONResponse(found.row())
+
+
+async def _health(request: Request) -> Response:
+    """200 while the server takes requests, 503 while it is being stopped."""
+    service: Service = request.state.service
+    if service.stopping:
+        return JSONResponse({"status": "stopping"}, 503)
+    return JSONResponse({"status": "ok"})
+
+
+async def _metrics(request: Request) -> Response:
+    return Response(request.state.service.metrics.text(), media_type=CONTENT_TYPE)
+
+
+async def _not_found(request: Request, error: Any) -> Response:
+    return ApiError(
+        error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}", code="not_found"
+    ).response()
+
+
+async def _internal(request: Request, error: Exception) -> Response:
+    return ApiError(500, "internal error; the server's log has it", type="server_error", code="internal").response()
