@@ -54,9 +54,9 @@ class Links:
             longest[name[0]] = max(longest.get(name[0], 0), min(len(name), LONGEST_NAME))
         found: list[list[int]] = []
         counts = np.zeros(len(titled), np.int64)
-        for names, text in zip(words.names, words.texts, strict=True):
+        for names, numbered, start in zip(words.names, words.rows, words.starts, strict=True):
             own = {numbers[name] for name in names}
-            found.append([number for number in _mentions(text, numbers, longest) if number not in own])
+            found.append([number for number in _mentions(numbered[start:], numbers, longest) if number not in own])
             counts[found[-1]] += 1
         counts *= np.array([len(rows) for rows in titled], np.int64)
         folder.mkdir(parents=True, exist_ok=True)

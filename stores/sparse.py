@@ -80,8 +80,10 @@ class Words(NamedTuple):
 
     names: list[set[Name]]
     """The title, and the title without a disambiguation in parentheses; empty if it has no words."""
-    texts: list[list[int]]
-    """The text without the title."""
+    rows: list[list[int]]
+    """The title, `TITLE_WEIGHT` times, and the text."""
+    starts: list[int]
+    """Where the text begins."""
 
 
 class Sparse:
@@ -105,8 +107,7 @@ class Sparse:
         import bm25s
 
         vocabulary: dict[str, int] = {}
-        rows: list[list[int]] = []
-        words = Words([], [])
+        words = Words([], [], [])
         hashes: list[tuple[int, int]] = []
 
         def numbered(words: Iterable[str]) -> list[int]:
@@ -116,17 +117,16 @@ class Sparse:
             name = tokenize(title)
             names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title)))) if n}
             hashes += [(_hash(n), row) for n in names]
-            title_words = numbered(name) * TITLE_WEIGHT
-            words.texts.append(numbered(tokenize(text)))
+            words.rows.append(numbered(name * TITLE_WEIGHT + tokenize(text)))
+            words.starts.append(len(name) * TITLE_WEIGHT)
             words.names.append({tuple(numbered(n)) for n in names})
-            rows.append(title_words + words.texts[-1])
         folder.mkdir(parents=True, exist_ok=True)
         hashes.sort()
         np.save(folder / "names.npy", np.array([name for name, _ in hashes], np.uint64))
         np.save(folder / "named_rows.npy", np.array([row for _, row in hashes], np.int64))
         if vocabulary:
             scorer = bm25s.BM25(k1=K1, b=B, method="lucene")
-            scorer.index((rows, vocabulary), create_empty_token=False, show_progress=False)
+            scorer.index((words.rows, vocabulary), create_empty_token=False, show_progress=False)
             scorer.save(folder, show_progress=False)
         return words
 

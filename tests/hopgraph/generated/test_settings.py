@@ -18,7 +18,9 @@ def test_each_kind_of_setting_has_its_values_and_default():
     assert any(row.startswith("| `index` | – | text | ") for row in rows)
     assert any(row.startswith("| `temperature` | `0` | number, 0 to 2 | ") for row in rows)
     assert any(row.startswith("| `node_timeout` | – | number above 0, at most 604,800 | ") for row in rows)
-    assert any(row.startswith("| `retriever` | `hybrid` | `hybrid`, `dense`, `sparse`, `bridge`, `paper` | ") for row in rows)
+    assert any(
+        row.startswith("| `retriever` | `hybrid` | `hybrid`, `dense`, `sparse`, `bridge`, `paper` | ") for row in rows
+    )
     assert "| `ablate` | `[]` | a list of `analyzer`, `loop` | " in section("prism")
     assert "| `atomic_facts` | `true` | `true`, `false` | " in section("compactrag_reader")
 
