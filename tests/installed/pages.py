@@ -111,7 +111,8 @@ class Page:
         self._python.run(block, json.dumps([str(code), block.place]) + "\n")
 
     def _serve(self, block: Block, code: Path) -> None:
-        self._stack.enter_context(_one_at_a_time())
+        if not self._servers:
+            self._stack.enter_context(_one_at_a_time())
         server = _Server(block, code, self)
         try:
             server.wait()

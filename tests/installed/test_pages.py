@@ -152,6 +152,11 @@ def test_a_server_runs_beside_the_rest_of_the_page_and_is_stopped_by_ctrl_c(run)
     assert {path.name for path in folder.iterdir()} == {"after", "stopped"}
 
 
+def test_a_page_may_start_several_servers(run):
+    folder = run(SERVER.format('open("first", "w")') + SERVER.format('open("second", "w")'))
+    assert {path.name for path in folder.iterdir()} == {"after", "first", "second"}
+
+
 def test_a_server_that_exits_with_an_error_is_a_failure(run):
     with pytest.raises(AssertionError, match="exit code 5 after ctrl-C"):
         run(SERVER.format("raise SystemExit(5)"))
