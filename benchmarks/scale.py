@@ -23,6 +23,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +36,7 @@ from inference.errors import InputError
 from inference.settings import get_settings
 from stores.build import build_index
 from stores.collect import Built
+from stores.cutting import LONG_PASSAGE, word_count
 from stores.index import DEPTH, Index, open_index
 from stores.manifest import index_folder
 from stores.passages import Passage
@@ -143,7 +145,11 @@ class MadeUp:
         for number in range(len(self._own), self._size):
             one, other = self._pair(number)
             first, second = self._own[one], self._own[other]
-            sentences = (*first.sentences[: len(first.sentences) // 2 + 1], *second.sentences[-2:], f"#{number}")
+            taken = (*first.sentences[: len(first.sentences) // 2 + 1], *second.sentences[-2:])
+            lengths = accumulate(map(word_count, taken))
+            # Short enough for one passage: the number has to be in it.
+            kept = (sentence for sentence, words in zip(taken, lengths, strict=True) if words < LONG_PASSAGE)
+            sentences = (*kept, f"#{number}")
             title = _crossed(first.title, second.title)
             yield Passage(f"made-up {number}", title, " ".join(sentences), sentences)
 
