@@ -35,6 +35,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "prism": [{}, {"order": "adder_first"}, {"condition": "setwise"}, {"answer_from": "sentences"}],
     "parrag": [{}, {"attribution": "attrscore"}, {"revision": "replace", "threshold": 1.0}],
     "hanrag": [{}, {"route": "complex", "max_steps": 1}, {"ablate": ["relevance"]}],
+    "adaptive_retrieval": [{}, {"popular_from": 1}],
     "compactrag_reader": [{"coverage_repair": True}, {"atomic_facts": False}],
 }
 """Settings that between them have every node of a method run; methods that are not named need none."""
