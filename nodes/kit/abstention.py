@@ -7,7 +7,9 @@ import re
 GUESS = "give the most likely answer all the same"
 """What prompts say instead of `Not Answerable` where abstaining is off (the variable `no_answer`)."""
 
-_NOTHING = frozenset({"", "-", "--", "–", "—", "?", "...", "…", "n/a", "n/a."})
+_NOTHING = frozenset({"", "?", "n/a"})
+_MARKS = ".,;:-–—…"
+"""Marks that are no answer without a word; others may be one (`$`, `+`)."""
 _WORDS = frozenset({"none", "null", "unknown", "unclear", "undetermined", "unspecified", "inconclusive"})
 """Words that abstain as a rule and may be a true answer: `Unknown`, a film; `None`, a count."""
 
@@ -109,7 +111,7 @@ def is_abstention(text: str, *, words: bool = True) -> bool:
     bare = " ".join(text[:_LONGEST].replace("’", "'").replace("_", " ").split()).strip(" *`")
     quoted = len(bare) > 1 and bare[0] in _QUOTES and bare[-1] in _QUOTES
     said = bare.casefold().strip(_QUOTES + " ()[]<>")
-    if said in _NOTHING:
+    if said.strip(_MARKS) in _NOTHING:
         return True
     said = said.rstrip(".!" + _QUOTES)
     if _spoken(said) in _WORDS:

@@ -126,6 +126,9 @@ Question not answerable
 ?
 ...
 -
+,
+---
+.
 I did not find the answer in the passages
 The context lacks this information
 The text gives no answer
@@ -240,6 +243,10 @@ He died of unknown causes
 unknown causes
 an unknown illness
 no children
+$
++
+-5
+.hack
 No gold medals
 It was never found
 cannot swim
