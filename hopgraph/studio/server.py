@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 STUDIO = "https://smith.langchain.com"
-"""URL of Studio's page, which connects to the server from the user's browser."""
+"""URL of Studio's hosted page, which connects to the server from the user's browser."""
+STUDIO_ORIGINS = (STUDIO, STUDIO.replace("//", "//eu."))
+"""Origins of hosted pages that may call the server."""
 PLAN = "plan.json"
 """Name of the plan file in the state folder."""
 _FOREIGN = ("LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_", "LSD_")
@@ -74,7 +76,7 @@ def environment(given: dict[str, str]) -> dict[str, str]:
         "LANGGRAPH_STRICT_MSGPACK": "true",
         "LANGSMITH_TRACING": "false",
         "LOG_LEVEL": given.get("LOG_LEVEL", "ERROR"),
-        "CORS_ALLOW_ORIGINS": f"{STUDIO},{STUDIO.replace('//', '//eu.')}",
+        "CORS_ALLOW_ORIGINS": ",".join(STUDIO_ORIGINS),
     }
 
 
@@ -98,7 +100,7 @@ def main() -> int:
             graphs=graphs(),
             n_jobs_per_worker=plan.jobs,
             # Its tools are every graph and assistant, with the fields of oracles: `hopgraph mcp` has a choice of tools.
-            http={"disable_mcp": True, "disable_a2a": True},
+            http={"disable_mcp": True, "disable_a2a": True, "app": "hopgraph.studio.app:app"},
             checkpointer={"path": "hopgraph.studio.stopping.checkpoints"},
             timeout_graceful_shutdown=CLOSING,
         )

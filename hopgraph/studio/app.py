@@ -1,0 +1,35 @@
+"""The application that LangGraph's local server mounts: the page, its lookups, and the guard of all requests."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from hopgraph.studio import lookups
+from hopgraph.studio.guard import Guard
+from hopgraph.studio.page import PATH, bundle, page, to_page
+from hopgraph.studio.server import STUDIO_ORIGINS
+
+_API = f"{PATH}/api"
+
+
+def _lookup(path: str, function: object, *methods: str) -> Route:
+    return Route(_API + path, lookups.answering(function), methods=[*methods] or ["GET"])  # type: ignore[arg-type]
+
+
+bundle()  # read before the server's loop runs
+app = Starlette(
+    routes=[
+        _lookup("/indexes", lookups.indexes),
+        _lookup("/settings", lookups.settings, "POST"),
+        _lookup("/passages", lookups.passages, "POST"),
+        _lookup("/threads", lookups.threads),
+        _lookup("/threads/{thread}/history", lookups.history),
+        _lookup("/threads/{thread}/record", lookups.record),
+        Route(PATH, to_page),
+        Route(f"{PATH}/", page),
+        Route(PATH + "/{file:path}", page),
+    ],
+    middleware=[Middleware(Guard, origins=STUDIO_ORIGINS, linked=f"{PATH}/")],
+)
