@@ -1,0 +1,135 @@
+/** The graph of a method, subgraphs open, with what runs, what has run and what waits; breakpoints before and after. */
+
+import {
+  Background,
+  Controls,
+  Handle,
+  type Node,
+  type NodeProps,
+  Position,
+  ReactFlow,
+  ReactFlowProvider,
+  useReactFlow,
+} from "@xyflow/react";
+import { memo, useEffect, useMemo, useState } from "react";
+import { type Drawing, layOut } from "./layout";
+
+export type Breakpoints = Record<string, { before?: boolean; after?: boolean }>;
+
+export interface Graph {
+  nodes: { id: string | number }[];
+  edges: { source: string; target: string; data?: string; conditional?: boolean }[];
+}
+
+interface Props {
+  graph: Graph | null;
+  visits: Record<string, number>;
+  running: Record<string, string>;
+  waiting: string[];
+  breakpoints: Breakpoints;
+  selected: string | undefined;
+  onSelect: (node: string | undefined) => void;
+  onBreak: (node: string, side: "before" | "after") => void;
+}
+
+interface Data extends Record<string, unknown> {
+  label: string;
+  state: "idle" | "running" | "waiting" | "done";
+  times: number;
+  active: number;
+  points: { before?: boolean; after?: boolean };
+  stops: boolean;
+  selected: boolean;
+  onSelect: () => void;
+  onBreak: (side: "before" | "after") => void;
+}
+
+const Step = memo(function Step({ data }: NodeProps<Node<Data>>) {
+  const { label, state, times, active, points } = data;
+  const said = [label, state === "idle" ? "has not run" : state === "done" ? "" : state, times ? `ran ${times} times` : ""];
+  return (
+    <div className={`node ${state} ${data.selected ? "selected" : ""}`} data-node={label} data-state={state} data-times={times}>
+      <Handle type="target" position={Position.Top} isConnectable={false} />
+      <button type="button" className="nodrag name" aria-pressed={data.selected} onClick={data.onSelect}
+        aria-label={said.filter(Boolean).join(", ")}>
+        {label}
+        {active > 1 && <span className="active">{active} at once</span>}
+        {times > 0 && <span className="times">{times > 1 ? `×${times}` : "✓"}</span>}
+      </button>
+      {data.stops &&
+        (["before", "after"] as const).map((side) => (
+          <button key={side} type="button" className={`nodrag stop ${side}`} aria-pressed={points[side] ?? false}
+            aria-label={`Breakpoint ${side} ${label}`} title={`Stop ${side} this node`} onClick={() => data.onBreak(side)} />
+        ))}
+      <Handle type="source" position={Position.Bottom} isConnectable={false} />
+    </div>
+  );
+});
+
+const Terminal = ({ data }: NodeProps<Node<{ label: string }>>) => (
+  <div className="terminal">
+    <Handle type="target" position={Position.Top} isConnectable={false} />
+    {data.label}
+    <Handle type="source" position={Position.Bottom} isConnectable={false} />
+  </div>
+);
+const Group = ({ data }: NodeProps<Node<{ label: string }>>) => <div className="subgraph">{data.label}</div>;
+const TYPES = { step: Step, terminal: Terminal, group: Group };
+
+function Canvas(props: Props) {
+  const { graph, visits, running, waiting, breakpoints, selected, onSelect, onBreak } = props;
+  const [drawing, setDrawing] = useState<Drawing | null>(null);
+  const { fitView } = useReactFlow();
+
+  useEffect(() => {
+    let current = true;
+    setDrawing(null);
+    if (graph) void layOut(graph).then((made) => current && setDrawing(made));
+    return () => void (current = false);
+  }, [graph]);
+  useEffect(() => {
+    if (!drawing) return;
+    const fit = () => void fitView({ padding: 0.08, maxZoom: 1.15 });
+    const frame = requestAnimationFrame(fit);
+    addEventListener("resize", fit);
+    return () => {
+      cancelAnimationFrame(frame);
+      removeEventListener("resize", fit);
+    };
+  }, [drawing, fitView]);
+
+  const nodes = useMemo(
+    () =>
+      (drawing?.nodes ?? []).map((node) => {
+        if (node.type !== "step") return node;
+        const active = Object.values(running).filter((name) => name === node.id).length;
+        const times = visits[node.id] ?? 0;
+        const state = active ? "running" : waiting.includes(node.id) ? "waiting" : times ? "done" : "idle";
+        const data: Data = {
+          label: String(node.data.label), state, times, active,
+          points: breakpoints[node.id] ?? {},
+          stops: !node.id.includes(":"),
+          selected: selected === node.id,
+          onSelect: () => onSelect(selected === node.id ? undefined : node.id),
+          onBreak: (side) => onBreak(node.id, side),
+        };
+        return { ...node, data };
+      }),
+    [drawing, visits, running, waiting, breakpoints, selected, onSelect, onBreak],
+  );
+
+  return (
+    <ReactFlow nodes={nodes} edges={drawing?.edges ?? []} nodeTypes={TYPES} nodesDraggable={false} nodesConnectable={false}
+      nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} minZoom={0.2} fitView
+      proOptions={{ hideAttribution: true }} aria-label="Graph of the method">
+      <Background gap={22} size={1} />
+      <Controls showInteractive={false} />
+    </ReactFlow>
+  );
+}
+
+export const GraphView = (props: Props) => (
+  <ReactFlowProvider>
+    <Canvas {...props} />
+  </ReactFlowProvider>
+);
