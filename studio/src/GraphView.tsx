@@ -2,7 +2,10 @@
 
 import {
   Background,
+  BaseEdge,
   Controls,
+  type Edge,
+  type EdgeProps,
   Handle,
   type Node,
   type NodeProps,
@@ -56,15 +59,18 @@ const Step = memo(function Step({ data }: NodeProps<Node<Data>>) {
         {active > 1 && <span className="active">{active} at once</span>}
         {times > 0 && <span className="times">{times > 1 ? `×${times}` : "✓"}</span>}
       </button>
-      {data.stops &&
-        (["before", "after"] as const).map((side) => (
-          <button key={side} type="button" className={`nodrag stop ${side}`} aria-pressed={points[side] ?? false}
-            aria-label={`Breakpoint ${side} ${label}`} title={`Stop ${side} this node`} onClick={() => data.onBreak(side)} />
-        ))}
+      {data.stops && <Stops label={label} points={points} onBreak={data.onBreak} />}
       <Handle type="source" position={Position.Bottom} isConnectable={false} />
     </div>
   );
 });
+
+function Stops({ label, points, onBreak }: Pick<Data, "label" | "points" | "onBreak">) {
+  return (["before", "after"] as const).map((side) => (
+    <button key={side} type="button" className={`nodrag stop ${side}`} aria-pressed={points[side] ?? false}
+      aria-label={`Breakpoint ${side} ${label}`} title={`Stop ${side} this node`} onClick={() => onBreak(side)} />
+  ));
+}
 
 const Terminal = ({ data }: NodeProps<Node<{ label: string }>>) => (
   <div className="terminal">
@@ -73,7 +79,16 @@ const Terminal = ({ data }: NodeProps<Node<{ label: string }>>) => (
     <Handle type="source" position={Position.Bottom} isConnectable={false} />
   </div>
 );
-const Group = ({ data }: NodeProps<Node<{ label: string }>>) => <div className="subgraph">{data.label}</div>;
+const Group = ({ data }: NodeProps<Node<Data>>) => (
+  <div className={`subgraph node ${data.state}`} data-node={data.label} data-state={data.state}>
+    {data.label}
+    <Stops label={data.label} points={data.points} onBreak={data.onBreak} />
+  </div>
+);
+const Routed = ({ data, markerEnd }: EdgeProps<Edge<{ path: string; label: string; x: number; y: number }>>) => (
+  <BaseEdge path={data!.path} label={data!.label} labelX={data!.x} labelY={data!.y} labelBgPadding={[3, 1]} {...(markerEnd ? { markerEnd } : {})} />
+);
+const EDGES = { routed: Routed };
 const TYPES = { step: Step, terminal: Terminal, group: Group };
 
 function Canvas(props: Props) {
@@ -101,10 +116,10 @@ function Canvas(props: Props) {
   const nodes = useMemo(
     () =>
       (drawing?.nodes ?? []).map((node) => {
-        if (node.type !== "step") return node;
+        if (node.type === "terminal") return node;
         const active = Object.values(running).filter((name) => name === node.id).length;
         const times = visits[node.id] ?? 0;
-        const state = active ? "running" : waiting.includes(node.id) ? "waiting" : times ? "done" : "idle";
+        const state: Data["state"] = active ? "running" : waiting.includes(node.id) ? "waiting" : times ? "done" : "idle";
         const data: Data = {
           label: String(node.data.label), state, times, active,
           points: breakpoints[node.id] ?? {},
@@ -119,7 +134,7 @@ function Canvas(props: Props) {
   );
 
   return (
-    <ReactFlow nodes={nodes} edges={drawing?.edges ?? []} nodeTypes={TYPES} nodesDraggable={false} nodesConnectable={false}
+    <ReactFlow nodes={nodes} edges={drawing?.edges ?? []} nodeTypes={TYPES} edgeTypes={EDGES} nodesDraggable={false} nodesConnectable={false}
       nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} minZoom={0.2} fitView
       proOptions={{ hideAttribution: true }} aria-label="Graph of the method">
       <Background gap={22} size={1} />

@@ -31,7 +31,7 @@ export function History({ rows, selected, compared, onSelect, onCompare }: Props
               <span className={`dot lane${lane % 6}`} aria-hidden />
               <span className="dim">{row.step}</span> <b>{made(row)}</b>
               {row.waiting > 0 && <span className="badge">decision</span>}
-              <span className="dim next">{row.next.length ? `→ ${[...new Set(row.next)].join(", ")}` : "end"}</span>
+              <span className="dim next">{row.next.length ? `→ ${[...new Set(row.next)].join(", ").replaceAll("_", " ").trim()}` : "end"}</span>
             </button>
             {lane > 0 && forks && <span className="dim branch">branch {lane}</span>}
             <button type="button" className="link" aria-pressed={compared === row.id} aria-label={`Compare with checkpoint ${row.step}, ${made(row)}`}

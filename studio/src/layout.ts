@@ -1,7 +1,7 @@
 /** Places of a graph's nodes and edges, by ELK's layered layout; a subgraph's nodes lie in a box. */
 
 import type { Edge, Node } from "@xyflow/react";
-import { MarkerType } from "@xyflow/react";
+import { MarkerType, Position } from "@xyflow/react";
 import type { ElkExtendedEdge, ElkNode } from "elkjs/lib/elk-api";
 import type { Graph } from "./GraphView";
 
@@ -25,7 +25,12 @@ export async function layOut(graph: Graph): Promise<Drawing> {
       layoutOptions: { "elk.padding": "[top=34,left=16,bottom=16,right=16]" },
     })),
   ];
-  const edges: ElkExtendedEdge[] = graph.edges.map((edge, at) => ({ id: `e${at}`, sources: [edge.source], targets: [edge.target] }));
+  const edges: ElkExtendedEdge[] = graph.edges.map((edge, at) => ({
+    id: `e${at}`,
+    sources: [edge.source],
+    targets: [edge.target],
+    labels: edge.data ? [{ text: edge.data, width: edge.data.length * 5.6 + 8, height: 15 }] : [],
+  }));
   const placed = await new Elk().layout({
     id: "root",
     children,
@@ -34,8 +39,11 @@ export async function layOut(graph: Graph): Promise<Drawing> {
       "elk.algorithm": "layered",
       "elk.direction": "DOWN",
       "elk.hierarchyHandling": "INCLUDE_CHILDREN",
-      "elk.spacing.nodeNode": "38",
-      "elk.layered.spacing.nodeNodeBetweenLayers": "52",
+      "elk.json.edgeCoords": "ROOT",
+      "elk.edgeRouting": "ORTHOGONAL",
+      "elk.spacing.nodeNode": "34",
+      "elk.layered.spacing.nodeNodeBetweenLayers": "26",
+      "elk.spacing.edgeLabel": "3",
       "elk.layered.nodePlacement.strategy": "NETWORK_SIMPLEX",
     },
   });
@@ -45,7 +53,7 @@ export async function layOut(graph: Graph): Promise<Drawing> {
     nodes.push(nodeOf(child, inner.length > 0));
     for (const own of inner) nodes.push({ ...nodeOf(own, false), parentId: child.id });
   }
-  return { nodes, edges: graph.edges.map((edge, at) => edgeOf(edge, at)) };
+  return { nodes, edges: graph.edges.map((edge, at) => edgeOf(edge, placed.edges?.[at], at)) };
 }
 
 const widthOf = (name: string) => (name.startsWith("__") ? 64 : Math.max(110, labelOf(name).length * 7.6 + 56));
@@ -53,23 +61,55 @@ const labelOf = (name: string) =>
   name.startsWith("__") ? name.replaceAll("_", "") : name.slice(name.indexOf(":") + 1).replaceAll("_", " ");
 
 function nodeOf(node: ElkNode, box: boolean): Node {
+  const [width, height] = [node.width ?? 120, node.height ?? HEIGHT];
+  const handle = { x: width / 2, width: 1, height: 1, id: null };
   return {
     id: node.id,
     type: box ? "group" : node.id.startsWith("__") ? "terminal" : "step",
     position: { x: node.x ?? 0, y: node.y ?? 0 },
-    width: node.width ?? 120,
-    height: node.height ?? HEIGHT,
+    width,
+    height,
+    measured: { width, height },
+    handles: [
+      { ...handle, type: "target", position: Position.Top, y: 0 },
+      { ...handle, type: "source", position: Position.Bottom, y: height },
+    ],
     data: { label: labelOf(node.id) },
   };
 }
 
-function edgeOf(edge: Graph["edges"][number], at: number): Edge {
+function edgeOf(edge: Graph["edges"][number], placed: ElkExtendedEdge | undefined, at: number): Edge {
+  const section = placed?.sections?.[0];
+  const label = placed?.labels?.[0];
+  const points = section ? [section.startPoint, ...(section.bendPoints ?? []), section.endPoint] : [];
   return {
     id: `e${at}`,
+    type: "routed",
     source: edge.source,
     target: edge.target,
     className: edge.conditional ? "conditional" : "",
-    markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14 },
-    ...(edge.data ? { label: edge.data } : {}),
+    markerEnd: { type: MarkerType.ArrowClosed, width: 16, height: 16 },
+    data: {
+      path: rounded(points),
+      label: edge.data ?? "",
+      x: (label?.x ?? 0) + (label?.width ?? 0) / 2,
+      y: (label?.y ?? 0) + (label?.height ?? 0) / 2,
+    },
   };
+}
+
+/** A path through points, with round corners. */
+function rounded(points: { x: number; y: number }[]): string {
+  const parts = points.map((point, at) => {
+    const [before, after] = [points[at - 1], points[at + 1]];
+    if (!before) return `M${point.x},${point.y}`;
+    if (!after) return `L${point.x},${point.y}`;
+    const [from, to] = [before, after].map((other) => {
+      const length = Math.hypot(other.x - point.x, other.y - point.y) || 1;
+      const share = Math.min(7, length / 2) / length;
+      return `${point.x + (other.x - point.x) * share},${point.y + (other.y - point.y) * share}`;
+    });
+    return `L${from}Q${point.x},${point.y} ${to}`;
+  });
+  return parts.join("");
 }

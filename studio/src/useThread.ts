@@ -40,11 +40,11 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
     if (!thread || !method) return;
     setLoading(true);
     try {
-      const [state, rows, kept] = await Promise.all([
+      const [state, rows] = await Promise.all([
         client.threads.getState<Values>(thread, checkpoint),
         lookups.history(thread, method),
-        lookups.record(thread).catch(() => null),
       ]);
+      const kept = rows.length ? await lookups.record(thread).catch(() => null) : null;
       if (open.current !== thread) return;
       setShown(shownOf(state));
       setHistory(rows);
