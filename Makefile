@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks mutants train-revelator generated lock clean
+.PHONY: setup dev page demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks mutants train-revelator generated lock clean
 
 setup: $(VENV)/installed
 
@@ -70,6 +70,10 @@ lint: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Studio's page: builds hopgraph/studio/bundle from studio/; needs node 20 or newer.
+page:
+	cd studio && npm ci --no-audit --no-fund && npm run build
 
 # The tables of benchmarks/README.md.
 benchmarks: dev

@@ -1,1 +1,1 @@
-"""`hopgraph studio`: LangGraph's local server with all graphs, for Studio and for API clients."""
+"""`hopgraph studio`: LangGraph's local server with all graphs and a page of its own, for Studio and for API clients."""

@@ -153,6 +153,7 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
         )
     on = f" on the index {plan.index}" if plan.index else ""
     lines = [
+        f"page        {address}/studio/  (on this machine, without an account)",
         f"Studio      {STUDIO}/studio/?baseUrl={address}",
         f"API         {address}  (documentation: {address}/docs)",
         f"graphs      {', '.join(graphs())}",
@@ -162,7 +163,8 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
         more = f"; {plan.more:,} older ones open with --thread ID" if plan.more else ""
         lines.append(f"threads     the newest {len(plan.threads):,}{more}")
     if plan.opened is not None:
-        lines.append(f"thread      {STUDIO}/studio/thread/{plan.opened['id']}?baseUrl={address}")
+        lines.append(f"thread      {address}/studio/?thread={plan.opened['id']}")
+        lines.append(f"            {STUDIO}/studio/thread/{plan.opened['id']}?baseUrl={address}")
         if plan.opened["context"]:
             name = f"thread {plan.opened['id'][:8]}"
             client.assistants.create(
@@ -180,8 +182,7 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
         [
             *lines,
             "",
-            "Studio's page wants an account of LangSmith; graphs, questions and documents stay on this machine.",
-            "Without an account: the API with its documentation, langgraph-sdk, and `hopgraph trace THREAD`.",
+            "Studio's hosted page wants an account of LangSmith; graphs, questions and documents stay on this machine.",
             "ctrl-C stops it.",
         ]
     )

@@ -132,7 +132,7 @@ export function App() {
           onOpen={(row) => { setMenu(false); go({ ...NEW, thread: row.id }); }}
           onCompare={place.thread ? (row) => go({ with: row.id }) : undefined} />
       </aside>
-      <main>
+      <main data-method={schemas.context && graph ? method : undefined}>
         <section className="top" aria-label="Question">
           <button type="button" className="burger" aria-label="Threads" aria-expanded={menu} onClick={() => setMenu(!menu)}>☰</button>
           {place.thread ? (

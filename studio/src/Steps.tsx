@@ -95,7 +95,7 @@ function Score({ score, limit }: { score: number; limit: number | undefined }) {
         <i style={{ width: `${100 * Math.min(Math.max(score, 0), 1)}%` }} />
         {limit !== undefined && <b style={{ left: `${100 * limit}%` }} />}
       </div>
-      <span>{score.toFixed(3)}{limit !== undefined && <span className="dim"> of {limit}</span>}</span>
+      <span>{score.toFixed(3)}{limit !== undefined && <span className="dim"> · threshold {limit}</span>}</span>
     </div>
   );
 }

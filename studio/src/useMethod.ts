@@ -32,6 +32,7 @@ export function useMethod(method: string, methods: Assistant[]) {
     if (!id) return;
     let current = true;
     setGraph(null);
+    setSchemas({ context: null, state: null });
     void client.assistants.getGraph(id, { xray: true }).then((made) => current && setGraph(made as unknown as Graph));
     void client.assistants.getSchemas(id).then((found) =>
       current && setSchemas({ context: found.context_schema as Schema, state: found.state_schema as Schema }));

@@ -34,6 +34,7 @@ class Visit:
 
     def choose(self, method: str, **settings: str) -> Visit:
         self.page.get_by_label("Method or assistant").select_option(label=method)
+        self.page.wait_for_selector(f'main[data-method="{method}"]')
         self.page.get_by_label("Index", exact=True).first.select_option("small")
         for name, value in settings.items():
             field = self.page.locator(f"#setting-{name}")
