@@ -62,7 +62,8 @@ class Guard:
             return "the header Host does not name this machine"
         origin = headers.get("origin")
         if origin is not None:
-            return "" if origin == f"http://{host}" or origin in self._origins else "web pages of other origins are refused"
+            known = origin == f"http://{host}" or origin in self._origins
+            return "" if known else "web pages of other origins are refused"
         if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             return ""
         followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

@@ -1,4 +1,4 @@
-"""What the page needs and LangGraph's API does not give: indexes, checked settings, passages, calls, light histories."""
+"""What the page needs and LangGraph's API does not give: indexes, checks of settings, passages, calls, histories."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _cut(origin: Any) -> str:
 async def history(request: Request) -> object:
     """The checkpoints of a thread, newest first, without their values.
 
-    `[{"id", "parent", "source", "step", "next", "ran", "created", "waiting"}]`; `ran` has the nodes whose writes made it.
+    `[{"id", "parent", "source", "step", "next", "ran", "created", "waiting"}]`; `ran` has the nodes that made it.
     """
     thread = check_thread(request.path_params["thread"])
     method = request.query_params.get("method", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import httpx
@@ -90,7 +91,7 @@ def test_stepping_breakpoints_and_going_on(visit):
 
 
 def test_a_run_is_stopped_and_continued(visit, script):
-    model = script(lambda request: browsers_delay(request))
+    model = script(delayed)
     visit.open().choose("ircot", top_k="2").ask(QUESTION)
     visit.page.wait_for_function("document.querySelector('.node.running')")
     visit.press("Stop")
@@ -100,9 +101,7 @@ def test_a_run_is_stopped_and_continued(visit, script):
     visit.until("answered|unanswerable")
 
 
-def browsers_delay(request):
-    import time
-
+def delayed(request):
     time.sleep(1.5)
     return plausible(request)
 
@@ -182,7 +181,9 @@ def test_threads_are_searched_filtered_and_a_shared_address_opens_the_same_place
 
 def test_ten_thousand_threads_are_listed_quickly_without_ten_thousand_elements(visit):
     row = {"status": "idle", "updated_at": "2026-01-01T00:00:00Z", "metadata": {"graph_id": "prism"}}
-    rows = [{**row, "thread_id": f"t{n}", "metadata": {"graph_id": "prism", "question": f"q {n}"}} for n in range(10_000)]
+    rows = [
+        {**row, "thread_id": f"t{n}", "metadata": {"graph_id": "prism", "question": f"q {n}"}} for n in range(10_000)
+    ]
 
     def answer(route) -> None:
         asked = json.loads(route.request.post_data)
@@ -201,12 +202,15 @@ def test_ten_thousand_threads_are_listed_quickly_without_ten_thousand_elements(v
 def test_narrow_and_wide_light_and_dark(browser, studio, scheme):
     backgrounds = []
     for width in (500, 3840):
-        with browsers.visiting(browser, studio.url, viewport={"width": width, "height": 900}, color_scheme=scheme) as visit:
+        size = {"width": width, "height": 900}
+        with browsers.visiting(browser, studio.url, viewport=size, color_scheme=scheme) as visit:
             visit.open()
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
             backgrounds.append(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
             assert visit.page.locator("#question").is_visible()
-            unnamed = "[...document.querySelectorAll('button')].filter(e => !e.innerText && !e.ariaLabel && !e.title).length"
+            unnamed = (
+                "[...document.querySelectorAll('button')].filter(e => !e.innerText && !e.ariaLabel && !e.title).length"
+            )
             assert visit.page.evaluate(unnamed) == 0
             assert visit.problems == []
     assert (sum(map(int, backgrounds[0][4:-1].split(","))) < 200) == (scheme == "dark")
@@ -225,7 +229,7 @@ def test_markup_in_question_reply_prompt_and_name_is_shown_and_not_run(visit, sc
         call.click()
     visit.page.locator("pre", has_text="<script>").first.wait_for()
     assert visit.page.locator("main img, main pre *").count() == 0
-    assert "hacked" != visit.page.evaluate("document.title")
+    assert visit.page.evaluate("document.title") != "hacked"
 
 
 def test_the_page_is_confined_and_other_sites_are_refused(studio):
