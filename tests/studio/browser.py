@@ -84,7 +84,7 @@ def chromium() -> Iterator[Browser]:
 @contextmanager
 def visiting(browser: Browser, url: str, **options: object) -> Iterator[Visit]:
     page = browser.new_page(**{"viewport": {"width": 1400, "height": 900}, **options})
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(120_000)
     visit = Visit(page, url)
 
     def console(message) -> None:
