@@ -93,7 +93,7 @@ def test_stepping_breakpoints_and_going_on(visit):
 def test_a_run_is_stopped_and_continued(visit, script):
     model = script(delayed)
     visit.open().choose("ircot", top_k="2").ask(QUESTION)
-    visit.page.wait_for_function("document.querySelector('.node.running')")
+    visit.page.wait_for_function("() => document.querySelector('.node.running')")
     visit.press("Stop")
     visit.until("stopped before")
     model.script = plausible
@@ -133,7 +133,7 @@ def test_a_state_is_edited_validated_and_continued_and_branches_are_compared(vis
     field.locator("textarea").fill("[]")
     assert save.is_enabled()
     save.click()
-    visit.page.wait_for_function("document.querySelector('[data-field=evidence] .dim').innerText === '0 rows'")
+    visit.page.wait_for_function("() => document.querySelector('[data-field=evidence] .dim').innerText === '0 rows'")
     visit.press("Continue from here")
     visit.until("answered|unanswerable|failed")
     visit.tab("history")
@@ -172,7 +172,7 @@ def test_threads_are_searched_filtered_and_a_shared_address_opens_the_same_place
     visit.until("stopped before generator")
     search = visit.page.get_by_label("Search threads")
     search.fill("zebra")
-    visit.page.wait_for_function("document.querySelector('.count').innerText === '1'")
+    visit.page.wait_for_function("() => document.querySelector('.count').innerText === '1'")
     visit.page.get_by_label("Method of threads").select_option("standard_rag")
     assert visit.page.locator(".threads li").count() == 1
     search.fill("no such thread")
@@ -192,10 +192,10 @@ def test_ten_thousand_threads_are_listed_quickly_without_ten_thousand_elements(v
 
     visit.page.route("**/threads/search", answer)
     visit.open()
-    visit.page.wait_for_function("+document.querySelector('.count').innerText.replace(',', '') >= 10000")
+    visit.page.wait_for_function("() => +document.querySelector('.count').innerText.replace(',', '') >= 10000")
     assert visit.page.locator(".threads li").count() < 60
     visit.page.get_by_label("Search threads").fill("q 9999")
-    visit.page.wait_for_function("document.querySelector('.count').innerText === '1'")
+    visit.page.wait_for_function("() => document.querySelector('.count').innerText === '1'")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
