@@ -32,7 +32,8 @@ from nodes.kit.model import open_endpoint, output_schema
 from stores.responses import Responses
 from training.command import guarded, parser
 from training.measures import ranked_right, table
-from training.revelator.chat import OUTPUTS, Chat, messages_of, read_chats
+from training.lora.chats import Chat, messages_of, read_chats
+from training.revelator.chat import OUTPUTS
 from training.revelator.examples import SKILLS, Skill
 from training.rows import rows_of, write_rows
 
@@ -238,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _evaluate(options: Namespace) -> str:
-    chats = _first(list(read_chats(options.examples)), options.skill, options.limit)
+    chats = _first(list(read_chats(options.examples, SKILLS)), options.skill, options.limit)
     options.to.mkdir(parents=True, exist_ok=True)
     rows = asyncio.run(
         evaluate(

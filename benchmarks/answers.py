@@ -1,0 +1,102 @@
+"""Answers of the embedded model by every method, with its adapter and without, on questions over whole corpora.
+
+    python benchmarks/answers.py DATA OUT [--limit 200] [--only 2wikimultihopqa] [--method all] [--set retriever=bridge]
+
+DATA has a folder for each set with `corpus.jsonl.gz` and `questions.jsonl.gz`. The indexes are made in HOPGRAPH_HOME
+under the names `recall-<set>`, and kept. Each set is evaluated twice, as `hopgraph eval` does it, with the bundled
+adapter (or HOPGRAPH_EMBEDDED_LORA) and with none, into OUT/<set>-tuned and OUT/<set>-plain; an interrupted run goes on
+when it is started again. Where the embedded model is compared with another, HOPGRAPH_LLM_URL names that, and `--plain`
+leaves the second run out. CompactRAG takes part if the index has a knowledge base.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hopgraph.evaluation.folder import RunFolder
+from hopgraph.evaluation.summary import Estimate, VariantSummary, summarise
+from stores.build import build_index
+from stores.index import open_index
+from stores.passages import read_passages
+
+SETS = ("2wikimultihopqa", "hotpotqa", "musique")
+TUNED, PLAIN = "tuned", "plain"
+
+
+def main(
+    data: Annotated[Path, typer.Argument(help="Folder of the data sets.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the runs.")],
+    only: Annotated[list[str] | None, typer.Option(help="Only this set; may be repeated.")] = None,
+    method: Annotated[str, typer.Option(help="Methods separated by commas, or all.")] = "all",
+    limit: Annotated[int, typer.Option(help="Questions of a set.")] = 200,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of all methods; may be repeated.")] = None,
+    plain: Annotated[bool, typer.Option(help="Also without the adapter.")] = True,
+) -> None:
+    """Print a table for each set: a row per method, with the adapter and without."""
+    for name in only or SETS:
+        questions = data / name / "questions.jsonl.gz"
+        index = f"recall-{name}"
+        build_index(index, read_passages(data / name / "corpus.jsonl.gz"))
+        folders = {}
+        for model in (TUNED, PLAIN) if plain else (TUNED,):
+            folder = out / f"{name}-{model}"
+            run = ["--resume", str(folder)]
+            if not RunFolder(folder).started:
+                run = ["--method", method, "--dataset", name, "--questions", str(questions), "--index", index]
+                run += ["--limit", str(limit), "--seed", "0", "--out", str(folder)]
+                run += [part for pair in set_ or () for part in ("--set", pair)]
+            environment = {**os.environ, "HOPGRAPH_EMBEDDED_LORA": "none"} if model == PLAIN else dict(os.environ)
+            command = [sys.executable, "-m", "hopgraph", "eval", *run]
+            # Failed questions make the exit code 1; they are in the table.
+            if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode > 1:  # noqa: S603
+                raise typer.Exit(1)
+            folders[model] = RunFolder(folder)
+        _print(name, len(open_index(index)), folders)
+
+
+def _print(name: str, passages: int, folders: dict[str, RunFolder]) -> None:
+    found = {model: _variants(folder) for model, folder in folders.items()}
+    rows = next(iter(found.values()))
+    print(f"\n{name}: {rows[0]['n']} questions, {passages:,} passages")
+    heads = "".join(f"{head:>8}" for head in ("EM", "F1", "recall", "calls", "sec", "repairs", "failed"))
+    print(f"{'method':<20}" + "".join(f"{model + heads[len(model):]}  " for model in found))
+    for at, row in enumerate(rows):
+        print(f"{row['variant']:<20}" + "  ".join(_cells(variants[at], folders[model]) for model, variants in found.items()))
+
+
+def _variants(folder: RunFolder) -> list[VariantSummary]:
+    questions = {question.id: question for question in folder.questions()}
+    records = folder.records()
+    return summarise(records, questions, list(dict.fromkeys(record["variant"] for record in records)))["variants"]
+
+
+def _cells(row: VariantSummary, folder: RunFolder) -> str:
+    scores, costs = row["metrics"], row["costs"]
+    repairs, calls = costs["repairs"], costs["calls"]
+    share = _mean(repairs) / _mean(calls) if repairs and calls and _mean(calls) else 0.0
+    figures = [100 * _mean(scores.get("em")), 100 * _mean(scores.get("f1")), 100 * _mean(scores.get("retrieved_recall"))]
+    return "".join(
+        f"{value:>8}"
+        for value in (
+            *(f"{figure:.1f}" for figure in figures),
+            f"{_mean(calls):.1f}",
+            f"{_mean(costs['seconds']):.1f}",
+            f"{share:.1%}",
+            f"{row['failed'] / row['n']:.1%}",
+        )
+    )
+
+
+def _mean(found: Estimate | None) -> float:
+    return found["mean"] if found else 0.0
+
+
+if __name__ == "__main__":
+    typer.run(main)
