@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +54,7 @@ def main(
             environment = {**os.environ, "HOPGRAPH_EMBEDDED_LORA": "none"} if model == PLAIN else dict(os.environ)
             command = [sys.executable, "-m", "hopgraph", "eval", *run]
             # Failed questions make the exit code 1; they are in the table.
-            if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode > 1:  # noqa: S603
+            if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode > 1:
                 raise typer.Exit(1)
             folders[model] = RunFolder(folder)
         _print(name, len(open_index(index)), folders)
@@ -66,9 +65,10 @@ def _print(name: str, passages: int, folders: dict[str, RunFolder]) -> None:
     rows = next(iter(found.values()))
     print(f"\n{name}: {rows[0]['n']} questions, {passages:,} passages")
     heads = "".join(f"{head:>8}" for head in ("EM", "F1", "recall", "calls", "sec", "repairs", "failed"))
-    print(f"{'method':<20}" + "".join(f"{model + heads[len(model):]}  " for model in found))
-    for at, row in enumerate(rows):
-        print(f"{row['variant']:<20}" + "  ".join(_cells(variants[at], folders[model]) for model, variants in found.items()))
+    print(" " * 20 + "".join(f"{model:>{len(heads)}}" for model in found))
+    print(f"{'method':<20}" + heads * len(found))
+    for same in zip(*found.values(), strict=True):
+        print(f"{same[0]['variant']:<20}" + "".join(map(_cells, same)))
 
 
 def _variants(folder: RunFolder) -> list[VariantSummary]:
@@ -77,16 +77,15 @@ def _variants(folder: RunFolder) -> list[VariantSummary]:
     return summarise(records, questions, list(dict.fromkeys(record["variant"] for record in records)))["variants"]
 
 
-def _cells(row: VariantSummary, folder: RunFolder) -> str:
+def _cells(row: VariantSummary) -> str:
     scores, costs = row["metrics"], row["costs"]
-    repairs, calls = costs["repairs"], costs["calls"]
-    share = _mean(repairs) / _mean(calls) if repairs and calls and _mean(calls) else 0.0
-    figures = [100 * _mean(scores.get("em")), 100 * _mean(scores.get("f1")), 100 * _mean(scores.get("retrieved_recall"))]
+    calls = _mean(costs["calls"])
+    share = _mean(costs["repairs"]) / calls if calls else 0.0
     return "".join(
         f"{value:>8}"
         for value in (
-            *(f"{figure:.1f}" for figure in figures),
-            f"{_mean(calls):.1f}",
+            *(f"{100 * _mean(scores.get(name)):.1f}" for name in ("em", "f1", "retrieved_recall")),
+            f"{calls:.1f}",
             f"{_mean(costs['seconds']):.1f}",
             f"{share:.1%}",
             f"{row['failed'] / row['n']:.1%}",

@@ -108,7 +108,7 @@ class Settings(BaseSettings):
     embedded_model: str = "smollm2"
     """Model of the embedded server, used without an endpoint: smollm2, or a GGUF file."""
     embedded_lora: Literal["none"] | Folder | None = None
-    """A LoRA adapter for it, as a GGUF file (such as `make train-agents` writes, from a clone of the repository), or none.
+    """A LoRA adapter for it: a GGUF file (such as `make train-agents` writes, from a clone of the repository), or none.
     Unset: for smollm2 the bundled one, which knows the roles of all methods."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
     """Parallel requests of the embedded server; each takes memory for its own context."""

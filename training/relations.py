@@ -50,5 +50,5 @@ RELATIONS = {
 
 
 def in_words(relation: str, subject: str) -> str:
-    """The question for a relation of a subject, without a question mark; "What is the RELATION of SUBJECT" by default."""
+    """The question for a relation of a subject, without a question mark."""
     return RELATIONS.get(relation, f"What is the {relation} of {{}}").replace("{}", subject)

@@ -2,8 +2,9 @@
 
 python -m training.agents.build --data ../shared/data --to OUT
 
-Perfect agents play training questions through the real graphs, over an index of the questions' passages in `OUT/home`; the
-prompts and replies of runs that ended well become `OUT/train.jsonl` and `OUT/heldout.jsonl`. `OUT/report.md` counts them.
+Perfect agents play training questions through the real graphs, over an index of the questions' passages in `OUT/home`.
+The prompts and replies of runs that ended well become `OUT/train.jsonl` and `OUT/heldout.jsonl`; `OUT/report.md` counts
+them.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from inference.errors import StoreError
 from inference.settings import overridden
 from stores.index import open_index
 from training.agents.play import Exchange, Round, index_lessons, play, read_lessons, reading_variants
-from training.lora.prompts import prompt_hashes
 from training.agents.questions import Lesson, lessons
 from training.command import guarded, parser
 from training.lora.chats import Chat, ChatMessage
+from training.lora.prompts import prompt_hashes
 from training.measures import table
 from training.rows import write_rows
 from training.words import normalised
@@ -36,7 +37,18 @@ INDEX = "school"
 PAIRS = "school-pairs"
 HELD_OUT = 20
 """One question in this many is held out."""
-SINGLE = ("standard_rag", "hanrag", "adaptive_rag", "self_ask", "prunerag", "parrag", "prism", "search_o1", "react", "ircot")
+SINGLE = (
+    "standard_rag",
+    "hanrag",
+    "adaptive_rag",
+    "self_ask",
+    "prunerag",
+    "parrag",
+    "prism",
+    "search_o1",
+    "react",
+    "ircot",
+)
 """Methods that play questions of one hop."""
 _USUAL = 120
 QUOTAS: Mapping[str, int] = {
@@ -62,10 +74,13 @@ QUOTAS: Mapping[str, int] = {
     "self_ask/generator": 300,
     "compactrag/decomposer": 300,
     "compactrag/generator": 300,
-    "no_retrieval/generator": 30,
+    "no_retrieval/generator": 0,
+    "adaptive_retrieval/generator": 0,
     "probtree/closed_book": 30,
 }
 """Most examples of a skill; of others, `_USUAL`."""
+_UNNAMED = "the answer to “"
+"""How an unknown answer is described where the data gives no relation: nobody would ask so."""
 ABSTAINING = 0.15
 """Greatest share of a skill's examples whose reply is that there is no answer."""
 
@@ -148,7 +163,11 @@ def report(train: Sequence[Chat], held: Sequence[Chat]) -> str:
     """Markdown: examples by skill, label and source."""
     counts = [Counter((row["skill"], row["label"], row["source"]) for row in rows) for rows in (train, held)]
     keys = sorted({*counts[0], *counts[1]})
-    return table(["skill", "label", "source", "train", "held out"], [(*key, *(of[key] for of in counts)) for key in keys], texts=3)
+    return table(
+        ["skill", "label", "source", "train", "held out"],
+        [(*key, *(of[key] for of in counts)) for key in keys],
+        texts=3,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,7 +201,7 @@ def _build(options: Namespace) -> str:
         played = [*play(from_pairs, PAIRS), *play(rounds, INDEX)]
     exchanges = [one for one in played if one.is_lesson]
     exchanges += list(reading_variants(exchanges, taught, options.seed))
-    chats = chosen(map(as_chat, exchanges), QUOTAS, options.seed)
+    chats = chosen((as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed)
     held = [chat for chat in chats if is_held_out(chat["question"])]
     train = [chat for chat in chats if not is_held_out(chat["question"])]
     options.to.mkdir(parents=True, exist_ok=True)

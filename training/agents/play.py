@@ -22,7 +22,6 @@ from hopgraph.simulation.endpoint import Completion, Endpoint, Request
 from inference.chat import Message
 from inference.settings import Role, overridden
 from nodes.kit.abstention import is_abstention
-from stores.passages import Passage
 from training.agents.questions import Lesson
 
 AT_ONCE = 8
@@ -165,10 +164,15 @@ def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
         if dice.random() < 0.25:
             asked.append(dice.choice(_sub_questions(dice.choice(decomposed).case)))
         for question in asked:
-            messages = tuple(replace(m, content=_QUESTION.sub(lambda _, q=question: q, m.content)) for m in one.messages)
+            messages = tuple(replace(message, content=_asking(question, message.content)) for message in one.messages)
             body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
             reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
             yield replace(one, messages=messages, reply=reply, outcome="right")
+
+
+def _asking(question: str, text: str) -> str:
+    """A prompt with another question."""
+    return _QUESTION.sub(lambda _: question, text)
 
 
 def _sub_questions(case: Case) -> list[str]:

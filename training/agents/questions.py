@@ -1,8 +1,8 @@
 """Training questions with their passages, as cases that perfect agents can play.
 
-Three kinds: questions with a gold decomposition (2WikiMultiHopQA, MuSiQue, HotpotQA's bridges), which every method plays;
-questions of one hop (Natural Questions); and multi-hop questions of which only the supporting paragraphs are known, for
-methods that answer from what one search has found.
+Three kinds: questions with a gold decomposition (2WikiMultiHopQA, MuSiQue, HotpotQA's bridges), which every method
+plays; questions of one hop (Natural Questions); and multi-hop questions of which only the supporting paragraphs are
+known, for methods that answer from what one search has found.
 """
 
 from __future__ import annotations
@@ -23,6 +23,17 @@ from training.rows import dev_questions, objects_of, rows_of, text_of
 from training.words import normalised, within
 
 Kind = Literal["decomposed", "single", "whole"]
+
+
+@dataclass(frozen=True)
+class _Case(Case):
+    """A case whose facts without a relation are stated as a question and its answer."""
+
+    def statement(self, fact: Fact, values: Mapping[int, str]) -> str:
+        """A fact with its value of `values`, as one line."""
+        if fact.relation:
+            return super().statement(fact, values)
+        return f"{self.ask(fact, values)} {values[fact.number]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +135,10 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         for passage in kept:
             by_title.setdefault(normalise_title(passage.title), []).append(passage)
         [case] = cases_of([known], by_title)
-        case = replace(case, facts=tuple(_put_in_words(fact) for fact in case.facts))
-        return Lesson("decomposed", source, case, passages)
+        if any(fact.subject.count('"') % 2 for fact in case.facts):
+            return None  # cut out of a title
+        facts = tuple(_put_in_words(fact) for fact in case.facts)
+        return Lesson("decomposed", source, _Case(case.question, case.answers, facts), passages)
     if row.get("hops") == 1:
         question = question[:1].upper() + question[1:] + ("" if question.endswith("?") else "?")
         stating = [p for p in kept if any(within(answer, p.text) for answer in answers)]

@@ -6,7 +6,6 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 
 ALIKE = 0.5
 """Share of a prompt from which on two examples are of one batch because of what they have in common."""
@@ -50,11 +49,11 @@ def batches(rows: Sequence[Example], tokens: int, seed: int) -> list[list[Exampl
 
 def _groups(rows: Sequence[Example]) -> Iterator[list[Example]]:
     """Runs of sorted examples that have most of their prompt in common, beyond what the whole skill has."""
-    instructions = len(commonprefix([rows[0].prompt, rows[-1].prompt]))
+    instructions = _in_common(rows[0].prompt, rows[-1].prompt)
     group: list[Example] = []
     for row in rows:
         if group:
-            same = len(commonprefix([group[0].prompt, row.prompt])) - instructions
+            same = _in_common(group[0].prompt, row.prompt) - instructions
             if same <= ALIKE * (len(row.prompt) - instructions):
                 yield group
                 group = []
@@ -76,6 +75,11 @@ def _cut(rows: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
 
 def size(batch: Sequence[Example]) -> int:
     """Tokens of a batch, padding included and the common beginning counted once."""
-    shared = len(commonprefix([row.prompt for row in batch])) if len(batch) > 1 else 0
+    shared = min(_in_common(batch[0].prompt, row.prompt) for row in batch[1:]) if len(batch) > 1 else 0
     longest = max(len(row.prompt) + len(row.completion) for row in batch)
     return shared + len(batch) * (longest - shared)
+
+
+def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Tokens that both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -91,6 +91,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any], list[tuple[str, str]]], tupl
     "hotpotqa": musique_turns,
 }
 
+
 def _in_words(asked: str) -> str:
     subject, arrow, relation = (part.strip() for part in asked.partition(">>"))
     if not arrow:

@@ -19,9 +19,9 @@ from nodes.kit.rendering import passage_block, quoted
 from prompts.loader import load_prompt
 from stores.passages import Passage
 from training.lora.chats import Chat, ChatMessage
-from training.revelator.examples import Example, Skill
+from training.revelator.examples import Example
 
-OUTPUTS: Mapping[Skill, type[BaseModel]] = {
+OUTPUTS: Mapping[str, type[BaseModel]] = {
     "router": RouteChoice,
     "decomposer": ThoughtAndSubquestions,
     "refiner": RefinedQuestion,

@@ -123,8 +123,8 @@ def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter
 def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_stop(base, data, tmp_path, capsys):
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    from training.revelator.build import main as build
     from training.lora.train import main
+    from training.revelator.build import main as build
 
     small = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
     folder, examples = tmp_path / "small", tmp_path / "built/train.jsonl"
@@ -132,7 +132,18 @@ def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_st
     AutoTokenizer.from_pretrained(base).save_pretrained(folder)
     build(["--data", str(data), "--to", str(examples.parent), "--limit", "8"])
     capsys.readouterr()
-    command = ["--base", str(folder), "--examples", str(examples), "--to", str(tmp_path), "--tokens", "1500", "--batches", "1"]
+    command = [
+        "--base",
+        str(folder),
+        "--examples",
+        str(examples),
+        "--to",
+        str(tmp_path),
+        "--tokens",
+        "1500",
+        "--batches",
+        "1",
+    ]
     assert main([*command, "--minutes", "0.0001"]) == 0
     stopped = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (stopped["finished"], stopped["steps"]) == (False, 1)

@@ -27,7 +27,10 @@ def rows(skill: str, instructions: list[int], passages: list[list[int]], questio
 
 
 def test_batches_are_of_one_skill_within_the_bound_and_in_an_order_that_the_seed_decides():
-    some = [*rows("a", [1] * 20, [[n] * (5 + n) for n in range(30)], 1), *rows("b", [2] * 10, [[n] * 9 for n in range(9)], 1)]
+    some = [
+        *rows("a", [1] * 20, [[n] * (5 + n) for n in range(30)], 1),
+        *rows("b", [2] * 10, [[n] * 9 for n in range(9)], 1),
+    ]
     made = batches(some, 120, seed=0)
     assert sorted(row.prompt for batch in made for row in batch) == sorted(row.prompt for row in some)
     assert all(len({row.skill for row in batch}) == 1 for batch in made)
@@ -44,7 +47,10 @@ def test_what_is_asked_about_the_same_passages_is_in_one_batch():
 
 
 def test_an_example_longer_than_the_bound_is_alone():
-    assert [len(batch) for batch in batches(rows("a", [1], [[5] * 99, [6] * 9, [7] * 9], 1), 50, seed=0)] in ([1, 2], [2, 1])
+    assert [len(batch) for batch in batches(rows("a", [1], [[5] * 99, [6] * 9, [7] * 9], 1), 50, seed=0)] in (
+        [1, 2],
+        [2, 1],
+    )
 
 
 def test_examples_of_other_prompts_are_refused(examples):
