@@ -3,10 +3,10 @@
     python benchmarks/answers.py DATA OUT [--limit 200] [--only 2wikimultihopqa] [--method all] [--set retriever=bridge]
 
 DATA has a folder for each set with `corpus.jsonl.gz` and `questions.jsonl.gz`. The indexes are made in HOPGRAPH_HOME
-under the names `recall-<set>`, and kept. Each set is evaluated twice, as `hopgraph eval` does it, with the bundled
-adapter (or HOPGRAPH_EMBEDDED_LORA) and with none, into OUT/<set>-tuned and OUT/<set>-plain; an interrupted run goes on
-when it is started again. Where the embedded model is compared with another, HOPGRAPH_LLM_URL names that, and `--plain`
-leaves the second run out. CompactRAG takes part if the index has a knowledge base.
+under the names `recall-<set>`, and kept. Each set is evaluated twice, as `hopgraph eval` does it, with the
+adapter of HOPGRAPH_EMBEDDED_LORA and with none, into OUT/<set>-tuned and OUT/<set>-plain; an interrupted run goes on
+when it is started again. `--no-plain` leaves the second run out. CompactRAG takes part if the index has a knowledge
+base.
 """
 
 from __future__ import annotations

@@ -29,8 +29,6 @@ from inference.locks import exclusive, is_locked, lock
 from inference.settings import Settings, get_settings
 from inference.weights import smollm2_path
 
-AGENTS = Path(__file__).parent / "smollm2" / "agents.gguf"
-"""The bundled LoRA adapter of `smollm2`, trained on the roles of all methods (`training/agents/`)."""
 _START_TIMEOUT = 600.0
 """Seconds allowed for loading a model; a large one loads slowly from a slow disk."""
 _SILENCE = 60.0
@@ -87,7 +85,7 @@ def ensure_server(model: str = "smollm2") -> Server:
         EndpointError: The server does not start (the message ends with its log), or weights can't be fetched.
     """
     settings = get_settings()
-    lora = _adapter(model, settings)
+    lora = None if settings.embedded_lora == "none" else Path(settings.embedded_lora)
     key = (settings.home, model, lora, settings.embedded_parallel, settings.embedded_context)
     with _mutex:
         known = _attached.get(key)
@@ -141,13 +139,6 @@ def model_file(model: str, home: Path) -> tuple[str, Path]:
     hint = "give smollm2, or the path of a model in llama.cpp's format, .gguf"
     file = _gguf(Path(model).expanduser(), f"embedded model {model!r}", hint)
     return file.stem, file
-
-
-def _adapter(model: str, settings: Settings) -> Path | None:
-    """The LoRA adapter to load with a model: the configured one, or the bundled one of `smollm2`."""
-    if settings.embedded_lora is None:
-        return AGENTS if model == "smollm2" and AGENTS.is_file() else None
-    return None if settings.embedded_lora == "none" else Path(settings.embedded_lora)
 
 
 def _gguf(file: Path, what: str, hint: str) -> Path:
