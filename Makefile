@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # what is used.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
-.PHONY: setup dev page demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks mutants train-revelator generated lock clean
+.PHONY: setup dev page demo demo-pairs test test-slow test-installed test-vllm vllm vllm-up lint benchmarks mutants train-agents train-revelator generated lock clean
 
 setup: $(VENV)/installed
 
@@ -96,19 +96,34 @@ $(TRAINERS): setup
 mutants: dev
 	$(BIN)/python benchmarks/mutation.py
 
-# Fine-tunes HANRAG's Revelator on the embedded model, or on another BASE=FILE.gguf, and measures its skills before and
-# after; LIMIT is the examples of a skill. Hours on a CPU; started again, it goes on.
-REVELATOR ?= .hopgraph/revelator
+# Fine-tuning has an environment of its own, and goes on when it is started again. BASE is the embedded model, another
+# GGUF file, or a folder in transformers' format.
 BASE ?= smollm2
+LORA := $(VENV)-lora/bin/python
+$(VENV)-lora/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lora
+	$(LORA) -m pip install --quiet --disable-pip-version-check --editable '.[train-lora]'
+	@touch $@
+
+# Teaches the model all roles of all methods: perfect agents play training questions, and their replies are the examples.
+# Three hours on two cores, minutes on a GPU. docs/training.md
+AGENTS ?= .hopgraph/agents
+train-agents: setup $(VENV)-lora/installed
+	test -f $(AGENTS)/train.jsonl || $(BIN)/python -m training.agents.build --data $(DATA) --to $(AGENTS)
+	$(BIN)/python -m training.agents.leakage --data $(DATA) --examples $(AGENTS)/train.jsonl
+	$(LORA) -m training.lora.train --base $(BASE) --examples $(AGENTS)/train.jsonl --to $(AGENTS) \
+		--rank 32 --learning-rate 5e-4 --max-length 1300
+
+# Fine-tunes HANRAG's Revelator, and measures its skills before and after; LIMIT is the examples of a skill. Hours on a
+# CPU.
+REVELATOR ?= .hopgraph/revelator
 LIMIT ?= 800
 REVELATOR_SKILLS := HOPGRAPH_EMBEDDED_MODEL=$(BASE) $(BIN)/python -m training.revelator.evaluate \
 	--examples $(REVELATOR)/data/heldout.jsonl
-train-revelator: setup
-	test -x $(VENV)-revelator/bin/python || $(PYTHON) -m venv $(VENV)-revelator
-	$(VENV)-revelator/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[train-revelator]'
+train-revelator: setup $(VENV)-lora/installed
 	$(BIN)/python -m training.revelator.build --data $(DATA) --to $(REVELATOR)/data --limit $(LIMIT)
 	$(REVELATOR_SKILLS) --to $(REVELATOR)/before
-	$(VENV)-revelator/bin/python -m training.revelator.train --base $(BASE) \
+	$(LORA) -m training.lora.train --base $(BASE) \
 		--examples $(REVELATOR)/data/train.jsonl --to $(REVELATOR)
 	HOPGRAPH_EMBEDDED_LORA=$(REVELATOR)/adapter.gguf $(REVELATOR_SKILLS) --before $(REVELATOR)/before --to $(REVELATOR)/after
 

@@ -45,7 +45,7 @@ START_TIMEOUT = 600.0
 _CONVERT = """
 import sys
 from pathlib import Path
-from training.revelator.gguf_files import convert_base
+from training.lora.gguf_files import convert_base
 convert_base(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 

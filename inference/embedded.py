@@ -85,7 +85,7 @@ def ensure_server(model: str = "smollm2") -> Server:
         EndpointError: The server does not start (the message ends with its log), or weights can't be fetched.
     """
     settings = get_settings()
-    lora = settings.embedded_lora
+    lora = None if settings.embedded_lora == "none" else Path(settings.embedded_lora)
     key = (settings.home, model, lora, settings.embedded_parallel, settings.embedded_context)
     with _mutex:
         known = _attached.get(key)
@@ -95,7 +95,8 @@ def ensure_server(model: str = "smollm2") -> Server:
             _attached.pop(key)._use.close()
         name, file = model_file(model, settings.home)
         if lora is not None:
-            lora = _gguf(lora, f"HOPGRAPH_EMBEDDED_LORA: {str(lora)!r}", "give an adapter in llama.cpp's format, .gguf")
+            hint = "give an adapter in llama.cpp's format, .gguf, or none"
+            lora = _gguf(lora, f"HOPGRAPH_EMBEDDED_LORA: {str(lora)!r}", hint)
             name = f"{name}+{lora.stem}"
         folder = _folder(file, lora, settings)
         try:

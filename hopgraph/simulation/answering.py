@@ -87,10 +87,9 @@ def subquestions(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 def entities(case: Case, fact: Fact, values: Mapping[int, str]) -> list[str]:
     """Search terms for a fact: its subject, and the relation with the subject."""
-    asked = case.ask(fact, values)
     if not fact.relation:
-        return [asked[:100]]
-    subject = asked.removesuffix("?").removeprefix(f"What is the {fact.relation} of ")
+        return [case.ask(fact, values)[:100]]
+    subject = case.subject(fact, values)
     return [subject, f"{fact.relation} of {subject}"]
 
 

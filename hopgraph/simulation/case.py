@@ -111,12 +111,14 @@ class Case:
 
     def statement(self, fact: Fact, values: Mapping[int, str]) -> str:
         """A fact with its value of `values`, as one sentence."""
-        asked = self.ask(fact, values).rstrip("?.! ")
         said = values[fact.number]
-        prefix = f"What is the {fact.relation} of "
-        if fact.relation and asked.startswith(prefix):
-            return f"The {asked.removeprefix('What is the ')} is {said}."
-        return f"{said} is what one gets to know by asking: {asked}."
+        if fact.relation:
+            return f"The {fact.relation} of {self.subject(fact, values)} is {said}."
+        return f"{said} is what one gets to know by asking: {self.ask(fact, values).rstrip('?.! ')}."
+
+    def subject(self, fact: Fact, values: Mapping[int, str]) -> str:
+        """The subject of a fact's relation, with known answers filled in and others described."""
+        return _tidy(_filled(fact.subject, lambda number: self._name(number, values)))
 
     def _name(self, number: int, values: Mapping[int, str]) -> str:
         """A fact's value if known; else a description that doesn't reveal it: `the director of Northern Lights`."""

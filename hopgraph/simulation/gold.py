@@ -12,7 +12,7 @@ from hopgraph.simulation.case import REFERENCE, Case, Fact, same, squeezed
 from inference.errors import InputError
 from stores.passages import Passage
 
-_NOUNS = {
+NOUNS = {
     "educated at": "school",
     "owned by": "owner",
     "followed by": "successor",
@@ -29,7 +29,7 @@ _NOUNS = {
     "place of burial": "burial place",
     "publication date": "release date",
 }
-"""Wikidata's relations that are not nouns or have a more usual noun."""
+"""Nouns for Wikidata's relations that are none, or have a more usual one."""
 
 
 def cases_of(questions: Sequence[Question], passages: Mapping[str, Sequence[Passage]]) -> list[Case]:
@@ -70,7 +70,7 @@ def _facts(question: Question, passages: Mapping[str, Sequence[Passage]]) -> Ite
         elif mark and (earlier := _earlier(subject, steps[: number - 1], question.question, used)):
             used.add(earlier)
             subject = f"#{earlier}"
-        relation = _NOUNS.get(relation, relation)
+        relation = NOUNS.get(relation, relation)
         words = f"What is the {relation} of {subject}?" if mark else subject
         needs = sorted({int(found) for found in REFERENCE.findall(subject) if 0 < int(found) < number})
         evidence = tuple(_evidence(step, number - 1, len(steps), question, passages))

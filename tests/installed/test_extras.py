@@ -20,7 +20,7 @@ pytestmark = pytest.mark.installed
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 ASK = ("hopgraph", "ask", "Where was Ann Lee born?", "--method", "no_retrieval", "--set", "max_tokens=64")
-HEAVY = {"train", "train-revelator", "vllm"}
+HEAVY = {"train", "train-lora", "vllm"}
 """Gigabytes of torch: pip says whether they can be had. `make test-vllm` installs and runs vLLM."""
 
 

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from training.command import guarded, parser
+from training.lora.prompts import prompt_hashes
 from training.measures import table
-from training.revelator.chat import as_chat, prompt_hash
+from training.revelator.chat import as_chat
 from training.revelator.examples import SKILLS, Example, chosen
 from training.revelator.sources import all_examples
 from training.rows import write_rows
@@ -55,7 +56,12 @@ def _build(options: Namespace) -> str:
     options.to.mkdir(parents=True, exist_ok=True)
     write_rows(options.to / "train.jsonl", map(as_chat, train))
     write_rows(options.to / "heldout.jsonl", map(as_chat, held))
-    facts = {"seed": options.seed, "limit": options.limit, "held_out": options.held_out, "prompts": prompt_hash()}
+    facts = {
+        "seed": options.seed,
+        "limit": options.limit,
+        "held_out": options.held_out,
+        "prompts": prompt_hashes(f"hanrag/{skill}" for skill in SKILLS),
+    }
     write_rows(options.to / "build.json", [facts | {"train": len(train), "heldout": len(held)}])
     text = report(train, held, left_out)
     (options.to / "report.md").write_text(text, "utf-8")

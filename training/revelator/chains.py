@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training.relations import in_words
 from training.revelator.examples import Turn
 from training.rows import objects_of, rows_of, text_of
 from training.words import within
@@ -90,41 +91,9 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any], list[tuple[str, str]]], tupl
     "hotpotqa": musique_turns,
 }
 
-_RELATIONS = {
-    "author": "Who wrote {}",
-    "capital of": "What is {} the capital of",
-    "child": "Who is the child of {}",
-    "conflict": "In which conflict did {} take part",
-    "continent": "On which continent is {}",
-    "country": "In which country is {}",
-    "country of citizenship": "Of which country is {} a citizen",
-    "educated at": "Where was {} educated",
-    "father": "Who is the father of {}",
-    "follows": "What does {} follow",
-    "instance of": "What is {} an instance of",
-    "licensed to broadcast to": "Where is {} licensed to broadcast to",
-    "located in or next to body of water": "In or next to which body of water is {}",
-    "located in the administrative territorial entity": "In which administrative area is {} located",
-    "location": "Where is {} located",
-    "location of formation": "Where was {} formed",
-    "member of political party": "Of which political party is {} a member",
-    "member of sports team": "Of which sports team is {} a member",
-    "mouth of the watercourse": "Into what does {} flow",
-    "part of": "What is {} part of",
-    "performer": "Who performed {}",
-    "place of birth": "Where was {} born",
-    "place of death": "Where did {} die",
-    "producer": "Who produced {}",
-    "shares border with": "What shares a border with {}",
-    "sibling": "Who is the sibling of {}",
-    "sport": "Which sport does {} belong to",
-    "spouse": "Who is the spouse of {}",
-}
-"""Questions for Wikidata's relations, as MuSiQue has them; for others "What is the RELATION of SUBJECT"."""
-
 
 def _in_words(asked: str) -> str:
     subject, arrow, relation = (part.strip() for part in asked.partition(">>"))
     if not arrow:
         return asked
-    return _RELATIONS.get(relation, f"What is the {relation} of {{}}").format(subject)
+    return in_words(relation, subject)

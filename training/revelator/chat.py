@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from pydantic import BaseModel
-from typing_extensions import TypedDict
 
 from inference.chat import Message
-from inference.errors import InputError
 from nodes.analyzer import ThoughtAndSubquestions
 from nodes.chain import Hop, written
 from nodes.hanrag.ending_discriminator import EndingVerdict
@@ -22,10 +18,10 @@ from nodes.hanrag.routes import RouteChoice
 from nodes.kit.rendering import passage_block, quoted
 from prompts.loader import load_prompt
 from stores.passages import Passage
-from training.revelator.examples import SKILLS, Example, Skill
-from training.rows import rows_of, text_of
+from training.lora.chats import Chat, ChatMessage
+from training.revelator.examples import Example
 
-OUTPUTS: Mapping[Skill, type[BaseModel]] = {
+OUTPUTS: Mapping[str, type[BaseModel]] = {
     "router": RouteChoice,
     "decomposer": ThoughtAndSubquestions,
     "refiner": RefinedQuestion,
@@ -33,25 +29,6 @@ OUTPUTS: Mapping[Skill, type[BaseModel]] = {
     "ending": EndingVerdict,
 }
 """What the nodes ask for."""
-
-
-class ChatMessage(TypedDict):
-    """A message, as chat templates take it."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-class Chat(TypedDict):
-    """An example as a line of a data set. trl trains on `prompt` and `completion`; the rest is for counting."""
-
-    id: str
-    skill: Skill
-    label: str
-    source: str
-    question: str
-    prompt: list[ChatMessage]
-    completion: list[ChatMessage]
 
 
 def as_chat(example: Example) -> Chat:
@@ -70,45 +47,6 @@ def as_chat(example: Example) -> Chat:
         completion=[
             ChatMessage(role="assistant", content=json.dumps(_reply(example).model_dump(), ensure_ascii=False))
         ],
-    )
-
-
-def prompt_hash() -> str:
-    """Twelve hex digits of the five prompts: data of other prompts does not fit what the nodes send."""
-    return hashlib.sha256("".join(load_prompt(f"hanrag/{skill}").hash for skill in SKILLS).encode()).hexdigest()[:12]
-
-
-def messages_of(chat: Chat) -> list[Message]:
-    """The prompt of a chat, for an endpoint."""
-    return [Message(message["role"], message["content"]) for message in chat["prompt"]]
-
-
-def read_chats(path: Path) -> Iterator[Chat]:
-    """Chats of a file that `training.revelator.build` has written.
-
-    Raises:
-        InputError: It is missing or malformed; the message names file, line and field.
-    """
-    for where, row in rows_of(path):
-        if row.get("skill") not in SKILLS:
-            raise InputError(f"{where}: field 'skill' must be one of {', '.join(SKILLS)}", hint=_HINT)
-        for field in ("prompt", "completion"):
-            messages = row.get(field)
-            if not isinstance(messages, list) or not messages or not all(_is_message(one) for one in messages):
-                raise InputError(f"{where}: field '{field}' must be a list of chat messages", hint=_HINT)
-        for field in ("id", "label", "question"):
-            text_of(row, field, where)
-        yield cast(Chat, row)
-
-
-_HINT = "python -m training.revelator.build makes these files"
-
-
-def _is_message(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.get("role") in ("system", "user", "assistant")
-        and isinstance(value.get("content"), str)
     )
 
 

@@ -31,12 +31,13 @@ from inference.structured import BadOutput, parse_output, true_probability
 from nodes.kit.model import open_endpoint, output_schema
 from stores.responses import Responses
 from training.command import guarded, parser
+from training.lora.chats import Chat, messages_of, read_chats
 from training.measures import ranked_right, table
-from training.revelator.chat import OUTPUTS, Chat, messages_of, read_chats
-from training.revelator.examples import SKILLS, Skill
+from training.revelator.chat import OUTPUTS
+from training.revelator.examples import SKILLS
 from training.rows import rows_of, write_rows
 
-METRICS: dict[Skill, tuple[str, ...]] = {
+METRICS: dict[str, tuple[str, ...]] = {
     "router": ("accuracy",),
     "decomposer": ("exact", "f1", "right number"),
     "refiner": ("exact", "f1"),
@@ -55,7 +56,7 @@ class Scored(TypedDict):
     """A held-out example with what the model said."""
 
     id: str
-    skill: Skill
+    skill: str
     label: str
     source: str
     said: str
@@ -173,7 +174,7 @@ def _question(asked: _Asked, gold: Any) -> dict[str, float]:
     return {"exact": exact_match(value.question, [gold.question]), "f1": token_f1(value.question, [gold.question])}
 
 
-_SCORES: dict[Skill, Callable[[_Asked, Any], dict[str, float]]] = {
+_SCORES: dict[str, Callable[[_Asked, Any], dict[str, float]]] = {
     "router": _same,
     "decomposer": _parts,
     "refiner": _question,
@@ -238,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _evaluate(options: Namespace) -> str:
-    chats = _first(list(read_chats(options.examples)), options.skill, options.limit)
+    chats = _first(list(read_chats(options.examples, SKILLS)), options.skill, options.limit)
     options.to.mkdir(parents=True, exist_ok=True)
     rows = asyncio.run(
         evaluate(

@@ -9,8 +9,9 @@ from hopgraph import load
 from inference.errors import InputError
 from inference.structured import parse_output
 from tests.scripted import Request
+from training.lora.chats import read_chats
 from training.revelator.build import main
-from training.revelator.chat import OUTPUTS, as_chat, read_chats
+from training.revelator.chat import OUTPUTS, as_chat
 from training.revelator.examples import SKILLS, Example, Turn
 
 QUESTION = 'Where was the director of "Alpha" <born>?'
@@ -124,4 +125,4 @@ def test_a_malformed_chat_is_named_with_its_line_and_field(tmp_path, row, field)
     path = tmp_path / "train.jsonl"
     path.write_text(json.dumps(row))
     with pytest.raises(InputError, match=rf"train\.jsonl, line 1: field '{field}'"):
-        list(read_chats(path))
+        list(read_chats(path, SKILLS))

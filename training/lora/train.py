@@ -1,20 +1,18 @@
-"""Fine-tunes a Revelator: one LoRA adapter for all five skills (HANRAG, Sec. 4.2 and App. D).
+"""Fine-tunes a LoRA adapter on chats: HANRAG's Revelator (Sec. 4.2, App. D), or all roles of all methods.
 
-python -m training.revelator.train --examples DATA --to OUT                   the embedded model
-python -m training.revelator.train --examples DATA --to OUT --base FOLDER     a model in transformers' format
+python -m training.lora.train --examples FILE --to OUT                   the embedded model
+python -m training.lora.train --examples FILE --to OUT --base FOLDER     a model in transformers' format
 
-`OUT/adapter` is what vLLM serves (`--lora-modules revelator=OUT/adapter`), `OUT/adapter.gguf` what llama.cpp serves
+`OUT/adapter` is what vLLM serves (`--lora-modules NAME=OUT/adapter`), `OUT/adapter.gguf` what llama.cpp serves
 (HOPGRAPH_EMBEDDED_LORA). An interrupted run, or one stopped by `--minutes`, continues when started again.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import sys
 import time
 from argparse import Namespace
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from inference.errors import InputError
 from training.command import guarded, parser
-from training.revelator.chat import Chat, prompt_hash, read_chats
+from training.lora.batches import Example, batches
+from training.lora.chats import Chat, read_chats
+from training.lora.prompts import check_prompts
 
 if TYPE_CHECKING:
-    from transformers import TrainerCallback
-    from trl import SFTTrainer
+    import torch
+    from transformers import Trainer, TrainerCallback
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Recipe:
     alpha: int = 16
     dropout: float = 0.0
     targets: str = "all-linear"
-    batch: int = 16
-    """Examples a step."""
-    per_device: int = 8
-    """Of them, at a time."""
+    batches: int = 4
+    """Batches a step."""
+    tokens: int = 3000
+    """Tokens of a batch at most, padding included and a common beginning counted once."""
     max_length: int = 1024
     """Tokens; longer examples are left out, for a cut one would teach an unfinished reply."""
     seed: int = 0
@@ -56,8 +56,8 @@ _FLAGS = {
     "epochs": "passes over the examples",
     "learning_rate": "the highest, after the warm-up",
     "rank": "of the adapter; alpha is twice as much",
-    "batch": "examples a step",
-    "per_device": "of them, at a time",
+    "batches": "batches a step",
+    "tokens": "tokens of a batch at most",
     "max_length": "tokens; longer examples are left out",
     "seed": "random seed",
 }
@@ -72,7 +72,7 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
 
     Args:
         base: A model and its tokenizer in transformers' format.
-        examples: Chats, as `training.revelator.build` writes them.
+        examples: Chats, as `training.revelator.build` and `training.agents.build` write them.
         to: Folder of checkpoints and of the adapter.
         recipe: Settings.
         minutes: Stop, with a checkpoint, after so long.
@@ -84,34 +84,40 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
         InputError: The examples can't be read, or were built with other prompts than those of now.
     """
     import torch
-    from datasets import Dataset
-    from peft import LoraConfig
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
     from transformers.trainer_utils import get_last_checkpoint
-    from trl import SFTConfig
 
-    _check_prompts(examples)
+    check_prompts(examples)
     tokenizer = AutoTokenizer.from_pretrained(base)
-    rows = [chat for chat in read_chats(examples) if _length(tokenizer, chat) <= recipe.max_length]
+    read = [tokens_of(tokenizer, chat) for chat in read_chats(examples)]
+    rows = [row for row in read if len(row.prompt) + len(row.completion) <= recipe.max_length]
     if not rows:
         raise InputError(f"{examples}: no example has {recipe.max_length} tokens or fewer", hint="raise --max-length")
-    rows = by_skill(rows, recipe.per_device, recipe.seed)
-    data = Dataset.from_list([{"prompt": chat["prompt"], "completion": chat["completion"]} for chat in rows])
     gpu = torch.cuda.is_available()
     half = torch.cuda.is_bf16_supported() if gpu else _fast_bfloat16()
+    torch.manual_seed(recipe.seed)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16 if half else torch.float32)
-    config = SFTConfig(
+    lora = LoraConfig(
+        r=recipe.rank,
+        lora_alpha=recipe.alpha,
+        lora_dropout=recipe.dropout,
+        target_modules=recipe.targets,
+        task_type="CAUSAL_LM",
+    )
+    model = get_peft_model(model, lora)
+    for module in model.modules():
+        if hasattr(module, "cast_input_dtype_enabled"):
+            module.cast_input_dtype_enabled = False  # autocast does it, without a copy of the inputs in float32
+    arguments = TrainingArguments(
         output_dir=str(to / "checkpoints"),
         learning_rate=recipe.learning_rate,
         num_train_epochs=recipe.epochs,
         lr_scheduler_type=recipe.schedule,
         warmup_steps=recipe.warmup,
-        per_device_train_batch_size=recipe.per_device,
-        gradient_accumulation_steps=max(1, recipe.batch // recipe.per_device),
-        max_length=recipe.max_length,
-        completion_only_loss=True,
-        gradient_checkpointing=False,
-        train_sampling_strategy="sequential",  # `by_skill` has shuffled
+        per_device_train_batch_size=1,  # an item of the data is a batch
+        gradient_accumulation_steps=recipe.batches,
+        train_sampling_strategy="sequential",  # `batches` has shuffled
         bf16=half,
         use_cpu=not gpu,
         seed=recipe.seed,
@@ -120,23 +126,18 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
         save_total_limit=1,
         report_to="none",
         dataloader_pin_memory=gpu,
-    )
-    lora = LoraConfig(
-        r=recipe.rank,
-        lora_alpha=recipe.alpha,
-        lora_dropout=recipe.dropout,
-        target_modules=recipe.targets,
-        task_type="CAUSAL_LM",
+        remove_unused_columns=False,
+        label_names=["labels"],
     )
     trainer = shared_prefix_trainer()(
         model=model,
-        args=config,
-        train_dataset=data,
-        processing_class=tokenizer,
-        peft_config=lora,
+        args=arguments,
+        train_dataset=batches(rows, recipe.tokens, recipe.seed),
+        data_collator=lambda items: padded(items[0], tokenizer.pad_token_id or 0),
         callbacks=[_stop_after(minutes)] if minutes else [],
     )
-    last = get_last_checkpoint(config.output_dir) if Path(config.output_dir).is_dir() else None
+    folder = Path(arguments.output_dir)
+    last = get_last_checkpoint(str(folder)) if folder.is_dir() else None
     started = time.perf_counter()
     outcome = trainer.train(resume_from_checkpoint=last)
     state = trainer.state
@@ -146,6 +147,7 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
         trainer.save_model(str(to / "adapter"))
     return {
         "examples": len(rows),
+        "too_long": len(read) - len(rows),
         "steps": state.global_step,
         "of": state.max_steps,
         "finished": finished,
@@ -157,74 +159,77 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
     }
 
 
-def by_skill(chats: Sequence[Chat], size: int, seed: int) -> list[Chat]:
-    """Chats in random order, but `size` of one skill at a time: they begin with the same words."""
-    dice = random.Random(seed)  # noqa: S311
-    of: dict[str, list[Chat]] = defaultdict(list)
-    for chat in dice.sample(list(chats), len(chats)):
-        of[chat["skill"]].append(chat)
-    groups = [rows[start : start + size] for rows in of.values() for start in range(0, len(rows), size)]
-    # What is left of each skill would shift those after it: it comes last.
-    groups.sort(key=lambda group: (len(group) < size, dice.random()))
-    return [chat for group in groups for chat in group]
+def tokens_of(tokenizer: Any, chat: Chat) -> Example:
+    """The tokens of a chat by the model's template; the completion's include the end of the turn."""
+    prompt = tokenizer.apply_chat_template(chat["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+    whole = tokenizer.apply_chat_template([*chat["prompt"], *chat["completion"]], return_dict=True)["input_ids"]
+    if whole[: len(prompt)] != prompt:
+        raise InputError(
+            f"example {chat['id']}: the chat template writes the prompt otherwise where a reply follows",
+            hint="train another model, or give it a plain template",
+        )
+    return Example(chat["skill"], tuple(prompt), tuple(whole[len(prompt) :]))
 
 
-def shared_prefix_trainer() -> type[SFTTrainer]:
-    """TRL's trainer, which runs what all examples of a batch begin with through the model once.
+def padded(batch: Sequence[Example], pad: int) -> dict[str, torch.Tensor]:
+    """A batch as tensors, each of shape (examples, tokens of the longest); labels are -100 outside of completions."""
+    import torch
 
-    A skill's instructions are some three quarters of its examples. The loss and the gradients are those of the whole.
+    longest = max(len(row.prompt) + len(row.completion) for row in batch)
+    ids = torch.full((len(batch), longest), pad)
+    mask, labels = torch.zeros_like(ids), torch.full_like(ids, -100)
+    for number, row in enumerate(batch):
+        begin, end = len(row.prompt), len(row.prompt) + len(row.completion)
+        ids[number, :end] = torch.tensor(row.prompt + row.completion)
+        mask[number, :end] = 1
+        labels[number, begin:end] = ids[number, begin:end]
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def shared_prefix_trainer() -> type[Trainer]:
+    """Transformers' trainer, which runs what all examples of a batch begin with through the model once.
+
+    That is a skill's instructions, and the passages where several questions are asked about them. The loss and the
+    gradients are those of the whole. Logits are computed where there is a label.
     """
     from torch.nn.functional import cross_entropy
-    from trl import SFTTrainer
+    from transformers import Trainer
 
-    class SharedPrefixTrainer(SFTTrainer):
+    class SharedPrefixTrainer(Trainer):
         """Reads a batch's common beginning once."""
 
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
         ) -> Any:
             ids, mask, labels = inputs["input_ids"], inputs["attention_mask"], inputs["labels"]
+            causal = model.get_base_model() if hasattr(model, "get_base_model") else model
             alike = ((ids == ids[:1]) & (labels == -100) & (mask == 1)).all(0)
             # Its last token stays with the rest: where prompts are the same, the completion's first token rests on it.
-            shared = int(alike.long().cumprod(0).sum()) - 1
-            if return_outputs or len(ids) == 1 or shared < 1 or model is not self.model:
-                return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-            cache = model(input_ids=ids[:1, :shared], use_cache=True, logits_to_keep=1).past_key_values
-            cache.batch_repeat_interleave(len(ids))
-            logits = model(input_ids=ids[:, shared:], attention_mask=mask, past_key_values=cache, use_cache=True).logits
+            shared = max(0, int(alike.long().cumprod(0).sum()) - 1) if len(ids) > 1 else 0
             meant = labels[:, shared + 1 :]
-            loss = cross_entropy(
-                logits[:, :-1].float().flatten(0, 1), meant.flatten(), ignore_index=-100, reduction="sum"
-            )
-            return loss / (num_items_in_batch if num_items_in_batch is not None else (meant != -100).sum())
+            at = meant != -100
+            with self.accelerator.autocast():
+                cache = None
+                if shared:
+                    cache = causal.model(input_ids=ids[:1, :shared], use_cache=True).past_key_values
+                    cache.batch_repeat_interleave(len(ids))
+                hidden = causal.model(
+                    input_ids=ids[:, shared:], attention_mask=mask, past_key_values=cache, use_cache=bool(shared)
+                ).last_hidden_state
+                logits = causal.lm_head(hidden[:, :-1][at]).float()
+            loss = cross_entropy(logits, meant[at], reduction="sum")
+            loss = loss / (num_items_in_batch if num_items_in_batch is not None else at.sum())
+            return (loss, {"loss": loss}) if return_outputs else loss
 
     return SharedPrefixTrainer
-
-
-def _check_prompts(examples: Path) -> None:
-    """The file of facts beside the examples says which prompts they were made with."""
-    try:
-        facts = json.loads((examples.parent / "build.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return  # examples from elsewhere
-    if isinstance(facts, dict) and facts.get("prompts", prompt_hash()) != prompt_hash():
-        raise InputError(
-            f"{examples} was built with other prompts than those of now",
-            hint="build it again: python -m training.revelator.build",
-        )
-
-
-def _length(tokenizer: Any, chat: Chat) -> int:
-    """Tokens of a chat."""
-    return len(tokenizer.apply_chat_template([*chat["prompt"], *chat["completion"]], return_dict=True)["input_ids"])
 
 
 def _fast_bfloat16() -> bool:
     """Whether the processor multiplies in bfloat16; one that does not is many times slower with it."""
     import torch
 
-    check = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return bool(check and check())
+    checks = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
+    return any(check() for check in checks if check)
 
 
 def _stop_after(minutes: float) -> TrainerCallback:
@@ -245,8 +250,8 @@ def _stop_after(minutes: float) -> TrainerCallback:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
-    flags = parser("revelator.train", "Fine-tune a Revelator.")
-    flags.add_argument("--examples", type=Path, required=True, help="train.jsonl of training.revelator.build")
+    flags = parser("lora.train", "Fine-tune a LoRA adapter on chats.")
+    flags.add_argument("--examples", type=Path, required=True, help="a train.jsonl")
     flags.add_argument("--to", type=Path, required=True, help="folder of checkpoints and adapters")
     flags.add_argument("--base", default="smollm2", help="smollm2, a GGUF file, or a folder in transformers' format")
     for name, text in _FLAGS.items():
@@ -254,14 +259,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags.add_argument(f"--{name.replace('_', '-')}", type=type(usual), default=usual, help=text)
     flags.add_argument("--minutes", type=float, help="stop, with a checkpoint, after so long")
     options = flags.parse_args(arguments)
-    return guarded(lambda: _train(options), "fine-tuning needs more packages: pip install -e '.[train-revelator]'")
+    return guarded(lambda: _train(options), "fine-tuning needs more packages: pip install -e '.[train-lora]'")
 
 
 def _train(options: Namespace) -> str:
-    from training.revelator.gguf_files import base_folder, write_lora
+    from training.lora.gguf_files import base_folder, write_lora
 
     recipe = replace(PAPER, **{name: getattr(options, name) for name in _FLAGS}, alpha=2 * options.rank)
-    recipe = replace(recipe, per_device=min(recipe.per_device, recipe.batch))
     options.to.mkdir(parents=True, exist_ok=True)
     base = base_folder(options.base, options.to)
     facts = train(base, options.examples, options.to, recipe, minutes=options.minutes)

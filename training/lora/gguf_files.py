@@ -100,13 +100,13 @@ def write_lora(adapter: Path, base: Path, to: Path) -> Path:
 
     config = json.loads((base / "config.json").read_text("utf-8"))
     lora = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
-    kind = (config.get("architectures") or [""])[0]
-    if kind not in _ARCHITECTURES:
+    architecture = (config.get("architectures") or [""])[0]
+    if architecture not in _ARCHITECTURES:
         raise InputError(
-            f"{base}: adapters of {kind or 'this architecture'} are not converted here",
+            f"{base}: adapters of {architecture or 'this architecture'} are not converted here",
             hint="llama.cpp's convert_lora_to_gguf.py knows more architectures",
         )
-    name, rotary = _ARCHITECTURES[kind]
+    name, rotary = _ARCHITECTURES[architecture]
     arch = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == name)
     names = gguf.get_tensor_name_map(arch, int(config["num_hidden_layers"]))
     writer = gguf.GGUFWriter(to, name)
@@ -121,7 +121,10 @@ def write_lora(adapter: Path, base: Path, to: Path) -> Path:
         matrix = matrix.astype(np.float32)
         if half == "b" and rotary:
             matrix = _in_rotary_order(layer, matrix, config)
-        writer.add_tensor(f"{place}.weight.lora_{half}", np.ascontiguousarray(matrix.astype(np.float16)))
+        # Eight bits halve the file; rows that are no multiple of a block stay in sixteen.
+        kind = gguf.GGMLQuantizationType.Q8_0 if matrix.shape[1] % 32 == 0 else gguf.GGMLQuantizationType.F16
+        packed = gguf.quants.quantize(np.ascontiguousarray(matrix), kind)
+        writer.add_tensor(f"{place}.weight.lora_{half}", packed, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -15,9 +15,9 @@ from inference.settings import get_settings
 from inference.weights import smollm2_path
 
 pytestmark = pytest.mark.slow
-torch = pytest.importorskip("torch", reason="fine-tuning needs more packages: pip install -e '.[train-revelator]'")
-peft = pytest.importorskip("peft", reason="fine-tuning needs more packages: pip install -e '.[train-revelator]'")
-pytest.importorskip("gguf", reason="fine-tuning needs more packages: pip install -e '.[train-revelator]'")
+torch = pytest.importorskip("torch", reason="fine-tuning needs more packages: pip install -e '.[train-lora]'")
+peft = pytest.importorskip("peft", reason="fine-tuning needs more packages: pip install -e '.[train-lora]'")
+pytest.importorskip("gguf", reason="fine-tuning needs more packages: pip install -e '.[train-lora]'")
 
 MESSAGES = [{"role": "user", "content": "Name three cities of France, and the year 1789's revolution."}]
 
@@ -30,7 +30,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def base(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded model in transformers' format."""
-    from training.revelator.gguf_files import base_folder
+    from training.lora.gguf_files import base_folder
 
     return base_folder(str(weights), tmp_path_factory.mktemp("converted"))
 
@@ -102,7 +102,7 @@ def test_the_converted_model_has_the_tokens_that_llama_cpp_has(base, serve):
 def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter, serve, tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from training.revelator.gguf_files import write_lora
+    from training.lora.gguf_files import write_lora
 
     prompt = AutoTokenizer.from_pretrained(base).apply_chat_template(
         MESSAGES, add_generation_prompt=True, return_dict=True
@@ -123,8 +123,8 @@ def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter
 def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_stop(base, data, tmp_path, capsys):
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+    from training.lora.train import main
     from training.revelator.build import main as build
-    from training.revelator.train import main
 
     small = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
     folder, examples = tmp_path / "small", tmp_path / "built/train.jsonl"
@@ -132,7 +132,18 @@ def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_st
     AutoTokenizer.from_pretrained(base).save_pretrained(folder)
     build(["--data", str(data), "--to", str(examples.parent), "--limit", "8"])
     capsys.readouterr()
-    command = ["--base", str(folder), "--examples", str(examples), "--to", str(tmp_path), "--batch", "4"]
+    command = [
+        "--base",
+        str(folder),
+        "--examples",
+        str(examples),
+        "--to",
+        str(tmp_path),
+        "--tokens",
+        "1500",
+        "--batches",
+        "1",
+    ]
     assert main([*command, "--minutes", "0.0001"]) == 0
     stopped = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (stopped["finished"], stopped["steps"]) == (False, 1)
@@ -147,7 +158,7 @@ def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_st
 
 def test_an_architecture_that_is_not_known_is_named(adapter, tmp_path):
     from inference.errors import InputError
-    from training.revelator.gguf_files import write_lora
+    from training.lora.gguf_files import write_lora
 
     (tmp_path / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"]}))
     with pytest.raises(InputError, match="MambaForCausalLM"):

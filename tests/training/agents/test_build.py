@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hopgraph.methods import METHODS
+from hopgraph.simulation.agents import roles
+from inference.errors import InputError
+from training.agents import build
+from training.agents.build import chosen, main, rounds_of
+from training.agents.leakage import main as check_leakage
+from training.agents.questions import lessons
+from training.lora.chats import Chat, read_chats
+from training.lora.prompts import check_prompts
+
+
+@pytest.fixture(scope="module")
+def built(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    methods = str(sum(bool(roles(name)) for name in METHODS) - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "HELD_OUT", 10**9)
+        assert main(["--data", str(data), "--to", str(folder), "--methods", methods, "--pairs", "3"]) == 0
+    return folder / "train.jsonl"
+
+
+def test_every_method_plays_and_its_prompts_and_replies_become_examples(built, data, capsys):
+    chats = list(read_chats(built))
+    assert {chat["skill"].partition("/")[0] for chat in chats} >= {name for name in METHODS if roles(name)} - {
+        "no_retrieval"
+    }
+    assert len({chat["id"] for chat in chats}) == len(chats)
+    for chat in chats:
+        assert json.loads(chat["completion"][0]["content"])
+        assert chat["prompt"][0]["role"] == "system"
+    hops = [chat for chat in chats if chat["skill"] == "hanrag/generator"]
+    assert {"answer": "Ann Lee"} in [json.loads(chat["completion"][0]["content"]) for chat in hops]
+    check_prompts(built)
+    capsys.readouterr()
+    assert check_leakage(["--data", str(data), "--examples", str(built)]) == 0
+    assert "none in common" in capsys.readouterr().out
+
+
+def test_readers_are_asked_the_sub_questions_about_the_same_passages(built):
+    read = [chat for chat in read_chats(built) if chat["skill"] == "standard_rag/generator"]
+    by_passages: dict[str, set[str]] = {}
+    for chat in read:
+        passages, _, question = chat["prompt"][-1]["content"].partition("<question>")
+        by_passages.setdefault(passages, set()).add(question.removesuffix("</question>").strip())
+    assert any({"Who directed Alpha (film)?", "Where was Ann Lee born?"} & asked for asked in by_passages.values())
+    assert max(map(len, by_passages.values())) > 2
+
+
+def test_an_example_that_asks_a_dev_question_is_found(built, data, tmp_path, capsys):
+    rows = [json.loads(line) for line in built.read_text().splitlines()]
+    rows[0]["prompt"][-1]["content"] += "<query>When did the director of Delta  die?</query>"
+    examples = tmp_path / "train.jsonl"
+    examples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert check_leakage(["--data", str(data), "--examples", str(examples)]) == InputError.exit_code
+    assert f"1 of {len(rows)} examples ask a dev question" in capsys.readouterr().err
+
+
+def test_what_is_played_depends_on_the_seed_alone(data):
+    taught = list(lessons(data))
+    plan = [(one.method, one.lesson.case.question) for one in rounds_of(taught, 0, 3, 5, 5)]
+    assert plan == [(one.method, one.lesson.case.question) for one in rounds_of(taught, 0, 3, 5, 5)]
+    assert plan != [(one.method, one.lesson.case.question) for one in rounds_of(taught, 1, 3, 5, 5)]
+
+
+def chat(number: int, label: str, question: str) -> Chat:
+    return Chat(id=str(number), skill="a/b", label=label, source="s", question=question, prompt=[], completion=[])
+
+
+def test_a_choice_is_balanced_and_keeps_what_is_asked_about_one_question_together():
+    rows = [chat(n, "decomposed", f"q{n // 4}") for n in range(80)]
+    rows += [chat(100 + n, "whole", f"w{n}") for n in range(10)] + [
+        chat(200 + n, "abstains", f"n{n}") for n in range(50)
+    ]
+    kept = chosen(rows, {"a/b": 40}, seed=0)
+    assert kept == chosen(rows[::-1], {"a/b": 40}, seed=0) != chosen(rows, {"a/b": 40}, seed=1)
+    labels = [row["label"] for row in kept]
+    assert (labels.count("abstains"), labels.count("whole"), labels.count("decomposed")) == (6, 10, 24)
+    asked = [row["question"] for row in kept if row["label"] == "decomposed"]
+    assert len(set(asked)) == 6

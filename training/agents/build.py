@@ -1,0 +1,219 @@
+"""Builds the examples that teach a model all roles of all methods.
+
+python -m training.agents.build --data ../shared/data --to OUT
+
+Perfect agents play training questions through the real graphs, over an index of the questions' passages in `OUT/home`.
+The prompts and replies of runs that ended well become `OUT/train.jsonl` and `OUT/heldout.jsonl`; `OUT/report.md` counts
+them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import sys
+from argparse import Namespace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from hopgraph.methods import METHODS
+from hopgraph.simulation.agents import roles
+from hopgraph.simulation.kit import NO_ANSWER
+from inference.errors import StoreError
+from inference.settings import overridden
+from stores.index import open_index
+from training.agents.play import Exchange, Round, index_lessons, play, read_lessons, reading_variants
+from training.agents.questions import Lesson, lessons
+from training.command import guarded, parser
+from training.lora.chats import Chat, ChatMessage
+from training.lora.prompts import prompt_hashes
+from training.measures import table
+from training.rows import write_rows
+from training.words import normalised
+
+INDEX = "school"
+PAIRS = "school-pairs"
+HELD_OUT = 20
+"""One question in this many is held out."""
+SINGLE = (
+    "standard_rag",
+    "hanrag",
+    "adaptive_rag",
+    "self_ask",
+    "prunerag",
+    "parrag",
+    "prism",
+    "search_o1",
+    "react",
+    "ircot",
+)
+"""Methods that play questions of one hop."""
+_USUAL = 120
+QUOTAS: Mapping[str, int] = {
+    "standard_rag/generator": 2200,
+    "hanrag/generator": 700,
+    "hanrag/refiner": 400,
+    "hanrag/relevance_discriminator": 400,
+    "hanrag/ending_discriminator": 250,
+    "hanrag/synthesizer": 250,
+    "iter_retgen/drafter": 250,
+    "parrag/actor": 200,
+    "parrag/generator": 200,
+    "parrag/planner": 300,
+    "parrag/refiner": 200,
+    "prism/analyzer": 300,
+    "prism/selector": 200,
+    "prism/generator": 300,
+    "prunerag/decomposer": 300,
+    "probtree/decomposer": 250,
+    "react/agent": 200,
+    "search_o1/reasoner": 300,
+    "self_ask/asker": 400,
+    "self_ask/generator": 300,
+    "compactrag/decomposer": 300,
+    "compactrag/generator": 300,
+    "no_retrieval/generator": 0,
+    "adaptive_retrieval/generator": 0,
+    "probtree/closed_book": 30,
+}
+"""Most examples of a skill; of others, `_USUAL`."""
+_UNNAMED = "the answer to “"
+"""How an unknown answer is described where the data gives no relation: nobody would ask so."""
+ABSTAINING = 0.15
+"""Greatest share of a skill's examples whose reply is that there is no answer."""
+
+
+def rounds_of(lessons: Sequence[Lesson], seed: int, each: int, whole: int, single: int) -> list[Round]:
+    """What is played: every decomposed question by `each` methods, and some of the other kinds.
+
+    Args:
+        lessons: All.
+        seed: Decides which methods play what.
+        each: Methods that play a decomposed question.
+        whole: Multi-hop questions without decomposition.
+        single: Questions of one hop.
+    """
+    dice = random.Random(seed)  # noqa: S311
+    methods = [name for name in METHODS if roles(name) and name != "compactrag"]
+    of = {kind: [one for one in lessons if one.kind == kind] for kind in ("decomposed", "whole", "single")}
+    played = []
+    for lesson in of["decomposed"]:
+        for method in dice.sample(methods, each):
+            wrong = 0.15 if dice.random() < 0.2 else 0.0
+            played.append(Round(lesson, method, dice.choice(["hybrid", "bridge"]), wrong))
+    for lesson in dice.sample(of["decomposed"], min(whole, len(of["decomposed"]))):
+        played.append(Round(lesson, "standard_rag", "bridge", 0.0))
+    for lesson in dice.sample(of["whole"], min(whole, len(of["whole"]))):
+        played.append(Round(lesson, "standard_rag", "bridge", 0.0))
+    for lesson in dice.sample(of["single"], min(single, len(of["single"]))):
+        played.append(Round(lesson, dice.choice(SINGLE), "hybrid", 0.0))
+    return list({one.thread: one for one in played}.values())
+
+
+def is_held_out(question: str) -> bool:
+    """Whether a question is held out, by the hash of its words."""
+    return int(hashlib.sha256(normalised(question).encode()).hexdigest(), 16) % HELD_OUT == 0
+
+
+def as_chat(exchange: Exchange) -> Chat:
+    """An exchange as an example."""
+    lesson = exchange.round.lesson
+    prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
+    facts = json.dumps([prompt, exchange.reply])
+    abstains = NO_ANSWER in exchange.reply or "I don't know" in exchange.reply
+    return Chat(
+        id=hashlib.sha256(facts.encode()).hexdigest()[:16],
+        skill=f"{exchange.round.method}/{exchange.node}",
+        label="abstains" if abstains else lesson.kind,
+        source=lesson.source,
+        question=lesson.case.question,
+        prompt=prompt,
+        completion=[ChatMessage(role="assistant", content=exchange.reply)],
+    )
+
+
+def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int) -> list[Chat]:
+    """At most the quota of each skill: as many of each label as there are or an equal share, few of them abstaining.
+
+    All that is asked about the passages of a question is chosen together. The choice does not depend on the order.
+    """
+
+    def place(chat: Chat) -> str:
+        return hashlib.sha256(f"{seed}\0{chat['question']}".encode()).hexdigest() + chat["id"]
+
+    of: dict[str, dict[str, list[Chat]]] = defaultdict(lambda: defaultdict(list))
+    for chat in sorted({chat["id"]: chat for chat in chats}.values(), key=place):
+        of[chat["skill"]][chat["label"]].append(chat)
+    kept: list[Chat] = []
+    for skill, labels in sorted(of.items()):
+        room = quotas.get(skill, _USUAL)
+        silent = labels.pop("abstains", [])
+        kept += silent[: round(room * ABSTAINING) if labels else room]
+        room -= round(room * ABSTAINING) if labels else room
+        for number, rows in enumerate(sorted(labels.values(), key=len)):
+            share = rows[: room // (len(labels) - number)]
+            kept += share
+            room -= len(share)
+    return kept
+
+
+def report(train: Sequence[Chat], held: Sequence[Chat]) -> str:
+    """Markdown: examples by skill, label and source."""
+    counts = [Counter((row["skill"], row["label"], row["source"]) for row in rows) for rows in (train, held)]
+    keys = sorted({*counts[0], *counts[1]})
+    return table(
+        ["skill", "label", "source", "train", "held out"],
+        [(*key, *(of[key] for of in counts)) for key in keys],
+        texts=3,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; gives the exit code."""
+    flags = parser("agents.build", "Build the examples that teach a model all roles.")
+    flags.add_argument("--data", type=Path, required=True, help="folder with train/ and the data sets")
+    flags.add_argument("--to", type=Path, required=True, help="folder to write")
+    flags.add_argument("--methods", type=int, default=3, help="methods that play each decomposed question")
+    flags.add_argument("--whole", type=int, default=1300, help="multi-hop questions that are read at once")
+    flags.add_argument("--single", type=int, default=600, help="questions of one hop")
+    flags.add_argument("--pairs", type=int, default=300, help="questions that CompactRAG plays")
+    flags.add_argument("--seed", type=int, default=0, help="decides who plays what, and which examples are chosen")
+    options = flags.parse_args(arguments)
+    return guarded(lambda: _build(options))
+
+
+def _build(options: Namespace) -> str:
+    taught = list(lessons(options.data))
+    dice = random.Random(options.seed)  # noqa: S311
+    single = [one for one in taught if one.kind == "single"]
+    taught = [one for one in taught if one.kind != "single"] + dice.sample(single, min(2000, len(single)))
+    with overridden(home=options.to / "home"):
+        try:
+            open_index(INDEX)
+        except StoreError:
+            index_lessons(INDEX, taught)
+        rounds = rounds_of(taught, options.seed, options.methods, options.whole, options.single)
+        some = dice.sample([one for one in taught if one.kind == "decomposed"], options.pairs)
+        read_lessons(PAIRS, some)
+        from_pairs = [Round(lesson, "compactrag", "dense", 0.0) for lesson in some]
+        played = [*play(from_pairs, PAIRS), *play(rounds, INDEX)]
+    exchanges = [one for one in played if one.is_lesson]
+    exchanges += list(reading_variants(exchanges, taught, options.seed))
+    chats = chosen((as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed)
+    held = [chat for chat in chats if is_held_out(chat["question"])]
+    train = [chat for chat in chats if not is_held_out(chat["question"])]
+    options.to.mkdir(parents=True, exist_ok=True)
+    write_rows(options.to / "train.jsonl", train)
+    write_rows(options.to / "heldout.jsonl", held)
+    rounds += from_pairs
+    facts = {"seed": options.seed, "rounds": len(rounds), "train": len(train), "heldout": len(held)}
+    write_rows(options.to / "build.json", [facts | {"prompts": prompt_hashes()}])
+    text = report(train, held)
+    (options.to / "report.md").write_text(text + "\n", "utf-8")
+    return f"{len(rounds)} rounds, {len(exchanges)} exchanges, {len(train)} examples, {len(held)} held out\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""Perfect agents play lessons through the real graphs, store and prompts; what they are asked and reply is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from hopgraph.evaluation.metrics import exact_match
+from hopgraph.indexing import build_index
+from hopgraph.methods import make_context
+from hopgraph.run import ask
+from hopgraph.simulation.agents import PerfectAgents
+from hopgraph.simulation.case import Case
+from hopgraph.simulation.endpoint import Completion, Endpoint, Request
+from inference.chat import Message
+from inference.settings import Role, overridden
+from nodes.kit.abstention import is_abstention
+from training.agents.questions import Lesson
+
+AT_ONCE = 8
+"""Questions played at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A lesson, and how it is played."""
+
+    lesson: Lesson
+    method: str
+    retriever: str
+    wrong: float
+    """Probability that an agent errs: the others see what follows from it."""
+
+    @property
+    def thread(self) -> str:
+        """Id of its thread."""
+        facts = repr((self.lesson.case.question, self.method, self.retriever, self.wrong))
+        return f"school-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A prompt and the right reply to it."""
+
+    round: Round
+    node: str
+    messages: tuple[Message, ...]
+    reply: str
+    outcome: str
+    """How the run ended: `right`, `abstained` or `wrong`."""
+
+    @property
+    def is_lesson(self) -> bool:
+        """Whether to learn from it: the run ended right, or found no answer without anybody's error."""
+        return self.outcome == "right" or (self.outcome == "abstained" and self.round.wrong == 0)
+
+
+@dataclass
+class _Recorder:
+    """Agents that remember what they were asked on each thread, and what they replied where they did not err."""
+
+    agents: PerfectAgents
+    said: dict[str, list[tuple[str, tuple[Message, ...], str]]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, request: Request) -> Completion:
+        reply = self.agents(request)
+        if not self.agents.errs(request):
+            messages = tuple(Message(m["role"], str(m["content"])) for m in request.body["messages"])
+            with self.lock:
+                thread = request.id.rsplit(".", 3)[0]
+                self.said.setdefault(thread, []).append((request.node, messages, reply.text))
+        return reply
+
+
+def index_lessons(name: str, lessons: Iterable[Lesson]) -> int:
+    """Index all passages of lessons; gives their number."""
+    passages = {passage.id: passage for lesson in lessons for passage in lesson.passages}
+    return build_index(name, list(passages.values())).manifest.passages
+
+
+def read_lessons(name: str, lessons: Sequence[Lesson]) -> None:
+    """Index the passages of lessons and have the perfect reader extract their question-answer pairs, for CompactRAG."""
+    from hopgraph.knowledge.reading import read_index
+    from nodes.compactrag.context import ReaderContext
+
+    index_lessons(name, lessons)
+    with _playing(PerfectAgents([lesson.case for lesson in lessons])):
+        asyncio.run(read_index(ReaderContext(index=name), anew=True))
+
+
+def play(rounds: Sequence[Round], index: str) -> Iterator[Exchange]:
+    """Play rounds; those of one error rate at a time.
+
+    Args:
+        rounds: What to play.
+        index: Name of the index to search.
+
+    Raises:
+        HopgraphError: The index can't be used.
+    """
+    for wrong in sorted({one.wrong for one in rounds}):
+        some = [one for one in rounds if one.wrong == wrong]
+        # A question with two cases (of different data sets) would be played by the wrong agent: the first counts.
+        cases = {one.lesson.case.question: one.lesson.case for one in some}
+        recorder = _Recorder(PerfectAgents(list(cases.values()), wrong=wrong))
+        with _playing(recorder):
+            outcomes = asyncio.run(_play_all(some, index))
+        for one in some:
+            for node, messages, reply in recorder.said.get(one.thread, ()):
+                yield Exchange(one, node, messages, reply, outcomes[one.thread])
+
+
+@contextmanager
+def _playing(agents: Callable[[Request], Completion]) -> Iterator[None]:
+    """Serve agents as the model of this process."""
+    servers = {f"{role}_{part}": None for role in get_args(Role) for part in ("url", "model", "api_key")}
+    with (
+        Endpoint(agents, "perfect-agents").running() as endpoint,
+        overridden(**servers | {"llm_url": endpoint.url, "cache": "off"}),
+    ):
+        yield
+
+
+READERS = frozenset(
+    {
+        "adaptive_retrieval/reader",
+        "hanrag/generator",
+        "parrag/actor",
+        "probtree/open_book",
+        "self_ask/generator",
+        "standard_rag/generator",
+    }
+)
+"""Roles that answer one question from passages, which stand before it."""
+_QUESTION = re.compile(r"(?<=<question>).*(?=</question>)", re.DOTALL)
+
+
+def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], seed: int) -> Iterator[Exchange]:
+    """The readers' prompts again with other questions: the sub-questions, and one of another lesson.
+
+    What is asked about the same passages is cheap to learn: they are read once.
+
+    Args:
+        exchanges: Exchanges without errors among them are varied.
+        lessons: All.
+        seed: Decides which question of another lesson is asked, and where.
+    """
+    dice = random.Random(seed)  # noqa: S311
+    agents = PerfectAgents([lesson.case for lesson in lessons])
+    decomposed = [lesson for lesson in lessons if lesson.kind == "decomposed"]
+    for one in exchanges:
+        if one.round.wrong or f"{one.round.method}/{one.node}" not in READERS:
+            continue
+        asked = _sub_questions(one.round.lesson.case) if one.round.lesson.kind == "decomposed" else []
+        asked = dice.sample(asked, min(3, len(asked)))
+        if dice.random() < 0.25:
+            asked.append(dice.choice(_sub_questions(dice.choice(decomposed).case)))
+        for question in asked:
+            messages = tuple(replace(message, content=_asking(question, message.content)) for message in one.messages)
+            body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+            reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
+            yield replace(one, messages=messages, reply=reply, outcome="right")
+
+
+def _asking(question: str, text: str) -> str:
+    """A prompt with another question."""
+    return _QUESTION.sub(lambda _: question, text)
+
+
+def _sub_questions(case: Case) -> list[str]:
+    """The sub-questions with known answers filled in, and with them described."""
+    gold = {fact.number: fact.answer for fact in case.facts}
+    return list(dict.fromkeys([*(case.ask(f, gold) for f in case.facts), *(case.ask(f, {}) for f in case.facts)]))
+
+
+async def _play_all(rounds: Sequence[Round], index: str) -> dict[str, str]:
+    """How each round ended, by thread."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(played: Round) -> tuple[str, str]:
+        async with places:
+            return played.thread, await _play(played, index)
+
+    return dict(await asyncio.gather(*map(one, rounds)))
+
+
+async def _play(played: Round, index: str) -> str:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    case = played.lesson.case
+    context = make_context(played.method, {"index": index, "retriever": played.retriever})
+    result = await ask(case.question, context, InMemorySaver(), thread=played.thread)
+    answer = result["answer"] or ""
+    if result["status"] != "answered" or is_abstention(answer):
+        return "abstained" if result["status"] in ("answered", "unanswerable") else "wrong"
+    return "right" if exact_match(answer, case.answers) else "wrong"

@@ -1,0 +1,1 @@
+"""LoRA fine-tuning on chats: of the embedded model, or of any other."""

@@ -1,0 +1,85 @@
+"""Batches of examples that begin with the same tokens, and are padded little."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+ALIKE = 0.5
+"""Share of a prompt from which on two examples are of one batch because of what they have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example in tokens."""
+
+    skill: str
+    prompt: tuple[int, ...]
+    completion: tuple[int, ...]
+
+
+def batches(rows: Sequence[Example], tokens: int, seed: int) -> list[list[Example]]:
+    """Batches in random order, each of one skill.
+
+    Examples about the same passages are together; the others of a skill are put together by length.
+
+    Args:
+        rows: Examples.
+        tokens: Tokens of a batch at most, padding included and a common beginning counted once; an example that is
+            longer is alone.
+        seed: Decides the order.
+    """
+    of: dict[str, list[Example]] = defaultdict(list)
+    for row in rows:
+        of[row.skill].append(row)
+    made: list[list[Example]] = []
+    for _, some in sorted(of.items()):
+        alone: list[Example] = []
+        for group in _groups(sorted(some, key=lambda row: row.prompt)):
+            if len(group) > 1:
+                made += _cut(group, tokens)
+            else:
+                alone += group
+        made += _cut(sorted(alone, key=lambda row: len(row.prompt) + len(row.completion)), tokens)
+    random.Random(seed).shuffle(made)  # noqa: S311
+    return made
+
+
+def _groups(rows: Sequence[Example]) -> Iterator[list[Example]]:
+    """Runs of sorted examples that have most of their prompt in common, beyond what the whole skill has."""
+    instructions = _in_common(rows[0].prompt, rows[-1].prompt)
+    group: list[Example] = []
+    for row in rows:
+        if group:
+            same = _in_common(group[0].prompt, row.prompt) - instructions
+            if same <= ALIKE * (len(row.prompt) - instructions):
+                yield group
+                group = []
+        group.append(row)
+    yield group
+
+
+def _cut(rows: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
+    """Consecutive examples in batches of at most `tokens`."""
+    batch: list[Example] = []
+    for row in rows:
+        if batch and size([*batch, row]) > tokens:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def size(batch: Sequence[Example]) -> int:
+    """Tokens of a batch, padding included and the common beginning counted once."""
+    shared = min(_in_common(batch[0].prompt, row.prompt) for row in batch[1:]) if len(batch) > 1 else 0
+    longest = max(len(row.prompt) + len(row.completion) for row in batch)
+    return shared + len(batch) * (longest - shared)
+
+
+def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Tokens that both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
