@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 
@@ -80,6 +81,16 @@ def answered(state: dict) -> bool:
     values = state["values"]
     kind = (values.get("error") or {}).get("kind")
     return not state["next"] and (values["status"] in ("answered", "unanswerable") or kind == "model_output")
+
+
+def test_the_page_comes_with_the_package(studio):
+    page = httpx.get(f"{studio.url}/studio/", trust_env=False)
+    files = re.findall(r'(?:src|href)="(?:\./)?([^"]+)"', page.text)
+    assert any(name.endswith(".js") for name in files), page.text
+    for name in files:
+        assert httpx.get(f"{studio.url}/studio/{name}", trust_env=False).status_code == 200, name
+    indexes = httpx.get(f"{studio.url}/studio/api/indexes", trust_env=False).json()
+    assert "demo" in str(indexes)
 
 
 @pytest.mark.parametrize("method", METHODS)
