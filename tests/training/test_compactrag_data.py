@@ -66,13 +66,13 @@ def test_a_passage_is_in_training_or_in_validation(passages, tmp_path, model):
 def test_an_interrupted_run_continues_and_writes_the_same(passages, tmp_path, model):
     model(reply)
     run(passages, tmp_path / "whole")
-    failing = model(lambda request: Raw(401, "{}") if "Film 7" in request.prompt else reply(request))
+    refused = lambda request: ".rewriter." in request.id and "Film 7" in request.prompt  # noqa: E731
+    model(lambda request: Raw(401, "{}") if refused(request) else reply(request))
     assert run(passages, tmp_path / "out") != 0
-    answered = {request.id for request in failing.requests if request.finished}
     resumed = model(reply)
     assert run(passages, tmp_path / "out") == 0
-    assert len(answered) > 0
-    assert len(resumed.requests) < 2 * len(NAMES)
+    assert 0 < len(resumed.requests) <= len(NAMES)
+    assert all(".rewriter." in request.id for request in resumed.requests)
     for path in (tmp_path / "whole" / "train").iterdir():
         assert path.read_bytes() == (tmp_path / "out" / "train" / path.name).read_bytes()
 
