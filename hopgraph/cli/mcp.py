@@ -21,14 +21,9 @@ def mcp(
     ] = None,
 ) -> None:
     """Serve ask, search, read_passage and more to an MCP client, on standard input and output."""
-    from importlib.util import find_spec
-
     from hopgraph import loop
     from hopgraph.cli.checks import check_index
-    from inference.errors import InputError
 
-    if find_spec("mcp") is None:
-        raise InputError("the MCP server needs its extra", hint="pip install 'hopgraph[mcp]'")
     if index is not None:
         check_index(index)
     loop.run(_serve(index))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -18,13 +18,13 @@ from starlette.routing import BaseRoute, Route
 from hopgraph.server.chat import chat
 from hopgraph.server.errors import THREAD, ApiError
 from hopgraph.server.guard import Guard
+from hopgraph.server.mcp import create_mcp
 from hopgraph.server.metrics import CONTENT_TYPE
 from hopgraph.server.models import find_model, served_models
 from hopgraph.server.options import Options
 from hopgraph.server.service import Service
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
@@ -35,15 +35,14 @@ def create_app(options: Options) -> Starlette:
         options: Its options.
     """
 
-    mcp = _mcp(lambda: app.state.service)
+    tools = create_mcp(lambda: app.state.service)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
         await asyncio.to_thread(served_models, options.index)  # imports every method before the first request
         async with AsyncExitStack() as stack:
             service = app.state.service = await stack.enter_async_context(Service.opened(options))
-            if mcp is not None:
-                await stack.enter_async_context(mcp.session_manager.run())
+            await stack.enter_async_context(tools.session_manager.run())
             yield {"service": service}
 
     middleware = [Middleware(Guard, options=options), Middleware(Refusals)]
@@ -65,24 +64,12 @@ def create_app(options: Options) -> Starlette:
         Route("/health", _health),
         Route("/metrics", _metrics),
     ]
-    if mcp is not None:
-        from mcp.server.transport_security import TransportSecuritySettings
-
-        # Without sessions, so that any replica can answer; hosts and origins are the guard's.
-        off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        routes += mcp.streamable_http_app(stateless_http=True, transport_security=off).routes
+    # Without sessions, so that any replica can answer; hosts and origins are the guard's.
+    off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    routes += tools.streamable_http_app(stateless_http=True, transport_security=off).routes
     handlers: Any = {404: _not_found, 405: _not_found, Exception: _internal}
     app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=handlers)
     return app
-
-
-def _mcp(service: Callable[[], Service]) -> MCPServer[Any] | None:
-    """The MCP server; None without the extra."""
-    if find_spec("mcp") is None:
-        return None
-    from hopgraph.server.mcp import create_mcp
-
-    return create_mcp(service)
 
 
 class Chat:
