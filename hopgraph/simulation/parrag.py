@@ -8,7 +8,7 @@ from hopgraph.simulation.answering import all_questions, answer_from_steps, reso
 from hopgraph.simulation.case import same, squeezed
 from hopgraph.simulation.kit import CLAIM, Agents, Prompt, Reply, Role
 
-_JUDGED = re.compile(r"^Answer: (?P<answer>.*)$", re.MULTILINE)
+JUDGED = re.compile(r"^Answer: (?P<answer>.*)$", re.MULTILINE)
 _STEP = re.compile(r'<step number="\d+">\nThought: .*\nQuestion: (.*)\nAnswer: (.*)\nEvidence: .*\n</step>')
 
 
@@ -43,7 +43,7 @@ def _act(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 def _is_right(prompt: Prompt) -> bool:
     """Whether the passages give the answer that is judged."""
-    found = _JUDGED.search(prompt.text) or CLAIM.search(prompt.text)
+    found = JUDGED.search(prompt.text) or CLAIM.search(prompt.text)
     answer = found["answer"] if found else ""
     return any(
         (right := resolved(prompt, case, form)) is not None and same(right, answer) for case, form in prompt.asked

@@ -24,7 +24,7 @@ from hopgraph.simulation.kit import NO_ANSWER
 from inference.errors import StoreError
 from inference.settings import overridden
 from stores.index import open_index
-from training.agents.play import Exchange, Round, index_lessons, play, read_lessons, reading_variants
+from training.agents.play import Exchange, Round, index_lessons, judging_variants, play, read_lessons, reading_variants
 from training.agents.questions import Lesson, lessons
 from training.command import guarded, parser
 from training.lora.chats import Chat, ChatMessage
@@ -55,8 +55,12 @@ QUOTAS: Mapping[str, int] = {
     "standard_rag/generator": 2200,
     "hanrag/generator": 700,
     "hanrag/refiner": 400,
-    "hanrag/relevance_discriminator": 400,
-    "hanrag/ending_discriminator": 250,
+    "hanrag/relevance_discriminator": 1000,
+    "hanrag/ending_discriminator": 500,
+    "hanrag/router": 240,
+    "adaptive_rag/router": 240,
+    "parrag/accuracy_judge": 240,
+    "parrag/attribution_judge": 240,
     "hanrag/synthesizer": 250,
     "iter_retgen/drafter": 250,
     "parrag/actor": 200,
@@ -79,6 +83,18 @@ QUOTAS: Mapping[str, int] = {
     "probtree/closed_book": 30,
 }
 """Most examples of a skill; of others, `_USUAL`."""
+VERDICTS = frozenset(
+    {
+        "adaptive_rag/router",
+        "hanrag/ending_discriminator",
+        "hanrag/relevance_discriminator",
+        "hanrag/router",
+        "parrag/accuracy_judge",
+        "parrag/attribution_judge",
+        "prism/adder",
+    }
+)
+"""Skills whose examples are chosen by the reply, so that no verdict is learned because it is frequent."""
 _UNNAMED = "the answer to “"
 """How an unknown answer is described where the data gives no relation: nobody would ask so."""
 ABSTAINING = 0.15
@@ -122,11 +138,16 @@ def as_chat(exchange: Exchange) -> Chat:
     lesson = exchange.round.lesson
     prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
     facts = json.dumps([prompt, exchange.reply])
-    abstains = NO_ANSWER in exchange.reply or "I don't know" in exchange.reply
+    skill = f"{exchange.round.method}/{exchange.node}"
+    label = lesson.kind
+    if skill in VERDICTS:
+        label = exchange.reply if skill != "prism/adder" else str("[]" not in exchange.reply)
+    elif NO_ANSWER in exchange.reply or "I don't know" in exchange.reply:
+        label = "abstains"
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
-        skill=f"{exchange.round.method}/{exchange.node}",
-        label="abstains" if abstains else lesson.kind,
+        skill=skill,
+        label=label,
         source=lesson.source,
         question=lesson.case.question,
         prompt=prompt,
@@ -200,7 +221,10 @@ def _build(options: Namespace) -> str:
         from_pairs = [Round(lesson, "compactrag", "dense", 0.0) for lesson in some]
         played = [*play(from_pairs, PAIRS), *play(rounds, INDEX)]
     exchanges = [one for one in played if one.is_lesson]
-    exchanges += list(reading_variants(exchanges, taught, options.seed))
+    exchanges += [
+        *reading_variants(exchanges, taught, options.seed),
+        *judging_variants(exchanges, taught, options.seed),
+    ]
     chats = chosen((as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed)
     held = [chat for chat in chats if is_held_out(chat["question"])]
     train = [chat for chat in chats if not is_held_out(chat["question"])]

@@ -19,6 +19,8 @@ from hopgraph.run import ask
 from hopgraph.simulation.agents import PerfectAgents
 from hopgraph.simulation.case import Case
 from hopgraph.simulation.endpoint import Completion, Endpoint, Request
+from hopgraph.simulation.kit import CLAIM
+from hopgraph.simulation.parrag import JUDGED
 from inference.chat import Message
 from inference.settings import Role, overridden
 from nodes.kit.abstention import is_abstention
@@ -168,6 +170,36 @@ def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
             body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
             reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
             yield replace(one, messages=messages, reply=reply, outcome="right")
+
+
+JUDGES = frozenset({"parrag/accuracy_judge", "parrag/attribution_judge"})
+"""Roles that judge an answer to one question by passages."""
+
+
+def judging_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], seed: int) -> Iterator[Exchange]:
+    """The judges' prompts again with another answer: to another part of the question, or to another question.
+
+    Args:
+        exchanges: Exchanges without errors among them are varied.
+        lessons: All.
+        seed: Decides which answer is judged.
+    """
+    dice = random.Random(seed)  # noqa: S311
+    agents = PerfectAgents([lesson.case for lesson in lessons])
+    for one in exchanges:
+        shown = one.messages[-1].content
+        judged = JUDGED.search(shown) or CLAIM.search(shown)
+        if one.round.wrong or judged is None or f"{one.round.method}/{one.node}" not in JUDGES:
+            continue
+        others = [fact.answer for fact in one.round.lesson.case.facts] or [dice.choice(lessons).case.answers[0]]
+        answer = dice.choice(others)
+        if answer == judged["answer"]:
+            answer = dice.choice(lessons).case.answers[0]
+        begin, end = judged.span("answer")
+        messages = (*one.messages[:-1], replace(one.messages[-1], content=shown[:begin] + answer + shown[end:]))
+        body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+        reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
+        yield replace(one, messages=messages, reply=reply, outcome="right")
 
 
 def _asking(question: str, text: str) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference.errors import InputError
 from training.command import guarded, parser
-from training.lora.batches import Example, batches
+from training.lora.batches import Example, batches, weighted
 from training.lora.chats import Chat, read_chats
 from training.lora.prompts import check_prompts
 
@@ -46,6 +46,8 @@ class Recipe:
     """Batches a step."""
     tokens: int = 3000
     """Tokens of a batch at most, padding included and a common beginning counted once."""
+    length_exponent: float = 0.0
+    """A reply of n tokens weighs each of them n**-length_exponent: 0 counts tokens alike, 1 replies."""
     max_length: int = 1024
     """Tokens; longer examples are left out, for a cut one would teach an unfinished reply."""
     seed: int = 0
@@ -58,6 +60,7 @@ _FLAGS = {
     "rank": "of the adapter; alpha is twice as much",
     "batches": "batches a step",
     "tokens": "tokens of a batch at most",
+    "length_exponent": "0: all tokens of replies count alike; 1: all replies",
     "max_length": "tokens; longer examples are left out",
     "seed": "random seed",
 }
@@ -132,7 +135,7 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
     trainer = shared_prefix_trainer()(
         model=model,
         args=arguments,
-        train_dataset=batches(rows, recipe.tokens, recipe.seed),
+        train_dataset=batches(weighted(rows, recipe.length_exponent), recipe.tokens, recipe.seed),
         data_collator=lambda items: padded(items[0], tokenizer.pad_token_id or 0),
         callbacks=[_stop_after(minutes)] if minutes else [],
     )
@@ -172,7 +175,10 @@ def tokens_of(tokenizer: Any, chat: Chat) -> Example:
 
 
 def padded(batch: Sequence[Example], pad: int) -> dict[str, torch.Tensor]:
-    """A batch as tensors, each of shape (examples, tokens of the longest); labels are -100 outside of completions."""
+    """A batch as tensors of shape (examples, tokens of the longest); labels are -100 outside of completions.
+
+    `weights`, of shape (examples,), are those of their tokens in the loss.
+    """
     import torch
 
     longest = max(len(row.prompt) + len(row.completion) for row in batch)
@@ -183,7 +189,8 @@ def padded(batch: Sequence[Example], pad: int) -> dict[str, torch.Tensor]:
         ids[number, :end] = torch.tensor(row.prompt + row.completion)
         mask[number, :end] = 1
         labels[number, begin:end] = ids[number, begin:end]
-    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    weights = torch.tensor([row.weight for row in batch])
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels, "weights": weights}
 
 
 def shared_prefix_trainer() -> type[Trainer]:
@@ -217,7 +224,8 @@ def shared_prefix_trainer() -> type[Trainer]:
                     input_ids=ids[:, shared:], attention_mask=mask, past_key_values=cache, use_cache=bool(shared)
                 ).last_hidden_state
                 logits = causal.lm_head(hidden[:, :-1][at]).float()
-            loss = cross_entropy(logits, meant[at], reduction="sum")
+            weights = inputs["weights"][:, None].expand_as(meant)[at]
+            loss = (cross_entropy(logits, meant[at], reduction="none") * weights).sum()
             loss = loss / (num_items_in_batch if num_items_in_batch is not None else at.sum())
             return (loss, {"loss": loss}) if return_outputs else loss
 

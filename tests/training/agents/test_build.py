@@ -53,6 +53,19 @@ def test_readers_are_asked_the_sub_questions_about_the_same_passages(built):
     assert max(map(len, by_passages.values())) > 2
 
 
+def test_judges_see_right_and_wrong_answers(built):
+    replies: dict[str, set[str]] = {}
+    for row in read_chats(built):
+        replies.setdefault(row["skill"], set()).add(row["completion"][0]["content"])
+    assert replies["parrag/accuracy_judge"] == {'{"score": 1.0}', '{"score": 0.0}'}
+    assert len(replies["parrag/attribution_judge"]) == 2
+
+
+def test_verdicts_are_chosen_by_what_they_say(built):
+    rows = [row for row in read_chats(built) if row["skill"] == "hanrag/relevance_discriminator"]
+    assert {row["label"] for row in rows} == {'{"relevant": true}', '{"relevant": false}'}
+
+
 def test_an_example_that_asks_a_dev_question_is_found(built, data, tmp_path, capsys):
     rows = [json.loads(line) for line in built.read_text().splitlines()]
     rows[0]["prompt"][-1]["content"] += "<query>When did the director of Delta  die?</query>"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inference.errors import InputError
-from training.lora.batches import Example, batches, size
+from training.lora.batches import Example, batches, size, weighted
 from training.lora.chats import read_chats
 from training.lora.prompts import check_prompts
 from training.lora.train import PAPER, main
@@ -44,6 +44,12 @@ def test_what_is_asked_about_the_same_passages_is_in_one_batch():
     made = batches(some, 200, seed=0)
     assert [len({row.prompt[3] for row in batch}) for batch in made] == [1] * 6
     assert all(size(batch) == 53 + 4 * 3 for batch in made)
+
+
+@pytest.mark.parametrize(("exponent", "shares"), [(0, (0.05, 0.95)), (0.5, (0.187, 0.813)), (1, (0.5, 0.5))])
+def test_short_replies_weigh_what_the_exponent_says_and_a_token_one_on_average(exponent, shares):
+    short, long = weighted([Example("judge", (1,), (2,)), Example("planner", (1,), (2,) * 19)], exponent)
+    assert (short.weight / 20, 19 * long.weight / 20) == pytest.approx(shares, abs=1e-3)
 
 
 def test_an_example_longer_than_the_bound_is_alone():
@@ -97,6 +103,7 @@ def test_a_shared_beginning_changes_neither_loss_nor_gradients(torch, same_promp
     labels[:, :9] = -100  # the prompt
     labels[1, 12:], mask[1, 12:] = -100, 0  # padding
     inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    alike = inputs | {"weights": torch.ones(3)}
 
     def gradients(loss: Any) -> list[Any]:
         model.zero_grad()
@@ -105,9 +112,12 @@ def test_a_shared_beginning_changes_neither_loss_nor_gradients(torch, same_promp
 
     trainer = shared_prefix_trainer().__new__(shared_prefix_trainer())
     trainer.accelerator = SimpleNamespace(autocast=nullcontext)
-    whole, shared = model(**inputs).loss, trainer.compute_loss(model, inputs)
+    whole, shared = model(**inputs).loss, trainer.compute_loss(model, alike)
     assert shared.item() == pytest.approx(whole.item(), abs=1e-5)
     for one, other in zip(gradients(whole), gradients(shared), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
-    counted = trainer.compute_loss(model, inputs, num_items_in_batch=torch.tensor(26))
+    counted = trainer.compute_loss(model, alike, num_items_in_batch=torch.tensor(26))
     assert counted.item() == pytest.approx(whole.item() * 13 / 26, abs=1e-5)
+    one = trainer.compute_loss(model, inputs | {"weights": torch.tensor([13 / 5, 0, 0])})
+    alone = {name: value[:1] for name, value in inputs.items()}
+    assert one.item() == pytest.approx(model(**alone).loss.item(), abs=1e-5)
