@@ -139,7 +139,7 @@ def as_chat(exchange: Exchange) -> Chat:
     prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
     facts = json.dumps([prompt, exchange.reply])
     skill = f"{exchange.round.method}/{exchange.node}"
-    label = lesson.kind
+    label: str = lesson.kind
     if skill in VERDICTS:
         label = exchange.reply if skill != "prism/adder" else str("[]" not in exchange.reply)
     elif NO_ANSWER in exchange.reply or "I don't know" in exchange.reply:
