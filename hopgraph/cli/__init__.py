@@ -14,6 +14,7 @@ from hopgraph.cli.eval import EvalCommand, evaluate
 from hopgraph.cli.graph import graph
 from hopgraph.cli.index import index, search
 from hopgraph.cli.listing import lists, rm
+from hopgraph.cli.mcp import mcp
 from hopgraph.cli.prompts import prompts
 from hopgraph.cli.read import read
 from hopgraph.cli.report import report
@@ -53,7 +54,7 @@ def _options(
             print(f"hopgraph: {problem}", file=sys.stderr, flush=True)
 
 
-for command in (index, read, search, ask, resume, trace, report, studio, serve, doctor, graph):
+for command in (index, read, search, ask, resume, trace, report, studio, serve, mcp, doctor, graph):
     app.command()(command)
 app.command("eval", cls=EvalCommand)(evaluate)
 app.add_typer(prompts, name="prompts")

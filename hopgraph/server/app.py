@@ -7,16 +7,18 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from hopgraph.server.chat import chat
 from hopgraph.server.errors import THREAD, ApiError
 from hopgraph.server.guard import Guard
+from hopgraph.server.mcp import create_mcp
 from hopgraph.server.metrics import CONTENT_TYPE
 from hopgraph.server.models import find_model, served_models
 from hopgraph.server.options import Options
@@ -33,11 +35,14 @@ def create_app(options: Options) -> Starlette:
         options: Its options.
     """
 
+    tools = create_mcp(lambda: app.state.service)
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
         await asyncio.to_thread(served_models, options.index)  # imports every method before the first request
         async with AsyncExitStack() as stack:
             service = app.state.service = await stack.enter_async_context(Service.opened(options))
+            await stack.enter_async_context(tools.session_manager.run())
             yield {"service": service}
 
     middleware = [Middleware(Guard, options=options), Middleware(Refusals)]
@@ -52,15 +57,19 @@ def create_app(options: Options) -> Starlette:
             expose_headers=exposed,
         )
         middleware.insert(0, cors)
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/v1/models", _models),
         Route("/v1/models/{model:path}", _model),
         Route("/v1/chat/completions", Chat(), methods=["POST"]),
         Route("/health", _health),
         Route("/metrics", _metrics),
     ]
+    # Without sessions, so that any replica can answer; hosts and origins are the guard's.
+    off = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    routes += tools.streamable_http_app(stateless_http=True, transport_security=off).routes
     handlers: Any = {404: _not_found, 405: _not_found, Exception: _internal}
-    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=handlers)
+    app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan, exception_handlers=handlers)
+    return app
 
 
 class Chat:
