@@ -24,7 +24,16 @@ from hopgraph.simulation.kit import NO_ANSWER
 from inference.errors import StoreError
 from inference.settings import overridden
 from stores.index import open_index
-from training.agents.play import Exchange, Round, index_lessons, judging_variants, play, read_lessons, reading_variants
+from training.agents.play import (
+    Exchange,
+    Round,
+    adding_variants,
+    index_lessons,
+    judging_variants,
+    play,
+    read_lessons,
+    reading_variants,
+)
 from training.agents.questions import Lesson, lessons
 from training.command import guarded, parser
 from training.lora.chats import Chat, ChatMessage
@@ -68,7 +77,8 @@ QUOTAS: Mapping[str, int] = {
     "parrag/planner": 300,
     "parrag/refiner": 200,
     "prism/analyzer": 300,
-    "prism/selector": 200,
+    "prism/selector": 300,
+    "prism/adder": 200,
     "prism/generator": 300,
     "prunerag/decomposer": 300,
     "probtree/decomposer": 250,
@@ -91,14 +101,14 @@ VERDICTS = frozenset(
         "hanrag/router",
         "parrag/accuracy_judge",
         "parrag/attribution_judge",
-        "prism/adder",
     }
 )
 """Skills whose examples are chosen by the reply, so that no verdict is learned because it is frequent."""
+_NOTHING = '{"evidence": []}'
 _UNNAMED = "the answer to “"
 """How an unknown answer is described where the data gives no relation: nobody would ask so."""
 ABSTAINING = 0.15
-"""Greatest share of a skill's examples whose reply is that there is no answer."""
+"""Greatest share of a skill's examples whose reply is that there is no answer, or no sentence to select."""
 
 
 def rounds_of(lessons: Sequence[Lesson], seed: int, each: int, whole: int, single: int) -> list[Round]:
@@ -141,8 +151,8 @@ def as_chat(exchange: Exchange) -> Chat:
     skill = f"{exchange.round.method}/{exchange.node}"
     label: str = lesson.kind
     if skill in VERDICTS:
-        label = exchange.reply if skill != "prism/adder" else str("[]" not in exchange.reply)
-    elif NO_ANSWER in exchange.reply or "I don't know" in exchange.reply:
+        label = exchange.reply
+    elif exchange.reply == _NOTHING or NO_ANSWER in exchange.reply or "I don't know" in exchange.reply:
         label = "abstains"
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
@@ -224,6 +234,7 @@ def _build(options: Namespace) -> str:
     exchanges += [
         *reading_variants(exchanges, taught, options.seed),
         *judging_variants(exchanges, taught, options.seed),
+        *adding_variants(exchanges, taught, options.seed),
     ]
     chats = chosen((as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed)
     held = [chat for chat in chats if is_held_out(chat["question"])]

@@ -167,9 +167,7 @@ def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
             asked.append(dice.choice(_sub_questions(dice.choice(decomposed).case)))
         for question in asked:
             messages = tuple(replace(message, content=_asking(question, message.content)) for message in one.messages)
-            body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
-            reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
-            yield replace(one, messages=messages, reply=reply, outcome="right")
+            yield _answered(agents, one, messages)
 
 
 JUDGES = frozenset({"parrag/accuracy_judge", "parrag/attribution_judge"})
@@ -196,10 +194,40 @@ def judging_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
         if answer == judged["answer"]:
             answer = dice.choice(lessons).case.answers[0]
         begin, end = judged.span("answer")
-        messages = (*one.messages[:-1], replace(one.messages[-1], content=shown[:begin] + answer + shown[end:]))
-        body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
-        reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
-        yield replace(one, messages=messages, reply=reply, outcome="right")
+        text = shown[:begin] + answer + shown[end:]
+        yield _answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
+
+
+_CURRENT = re.compile(r"(?<=^Current evidence: ).+$", re.MULTILINE)
+
+
+def adding_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], seed: int) -> Iterator[Exchange]:
+    """PRISM's Adder's prompts again with sentences missing in the current evidence: a perfect Selector leaves none out.
+
+    Args:
+        exchanges: Exchanges without errors among them are varied.
+        lessons: All.
+        seed: Decides what is missing.
+    """
+    dice = random.Random(seed)  # noqa: S311
+    agents = PerfectAgents([lesson.case for lesson in lessons])
+    for one in exchanges:
+        shown = one.messages[-1].content
+        current = _CURRENT.search(shown)
+        if one.round.wrong or current is None or (one.round.method, one.node) != ("prism", "adder"):
+            continue
+        labels = re.findall(r"\d+\.\d+", current[0])
+        if labels:
+            left = ", ".join(sorted(dice.sample(labels, dice.randrange(len(labels))), key=labels.index)) or "(none)"
+            text = shown[: current.start()] + left + shown[current.end() :]
+            yield _answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
+
+
+def _answered(agents: PerfectAgents, one: Exchange, messages: tuple[Message, ...]) -> Exchange:
+    """The exchange with other messages, and the right reply to them."""
+    body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+    reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
+    return replace(one, messages=messages, reply=reply, outcome="right")
 
 
 def _asking(question: str, text: str) -> str:

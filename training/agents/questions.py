@@ -18,6 +18,7 @@ from hopgraph.evaluation.metrics import normalise_title
 from hopgraph.simulation.case import REFERENCE, Case, Fact, squeezed
 from hopgraph.simulation.gold import NOUNS, cases_of
 from stores.passages import Passage, content_id
+from stores.sentences import split_sentences
 from training.relations import RELATIONS, in_words
 from training.rows import dev_questions, objects_of, rows_of, text_of
 from training.words import normalised, within
@@ -132,7 +133,7 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
             decomposition=steps,
         )
         by_title: dict[str, list[Passage]] = {}
-        for passage in kept:
+        for passage in map(_in_sentences, kept):
             by_title.setdefault(normalise_title(passage.title), []).append(passage)
         [case] = cases_of([known], by_title)
         if any(fact.subject.count('"') % 2 for fact in case.facts):
@@ -141,9 +142,14 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         return Lesson("decomposed", source, _Case(case.question, case.answers, facts), passages)
     if row.get("hops") == 1:
         question = question[:1].upper() + question[1:] + ("" if question.endswith("?") else "?")
-        stating = [p for p in kept if any(within(answer, p.text) for answer in answers)]
+        stating = [
+            text
+            for p in map(_in_sentences, kept)
+            for text in p.sentences
+            if any(within(answer, text) for answer in answers)
+        ]
         return Lesson("single", source, _one(question, answers, stating), passages) if stating else None
-    facts = tuple(_fact(n, question, answers[0], [passage]) for n, passage in enumerate(kept, start=1))
+    facts = tuple(_fact(n, question, answers[0], [passage.text]) for n, passage in enumerate(kept, start=1))
     return Lesson("whole", source, Case(question, answers, facts), passages)
 
 
@@ -154,14 +160,19 @@ def _passage(paragraph: Mapping[str, Any]) -> Passage:
     return Passage(content_id(title, text), title, text, sentences)
 
 
-def _one(question: str, answers: tuple[str, ...], gold: Sequence[Passage]) -> Case:
-    """The case of a question that one passage answers."""
-    return Case(question, answers, (_fact(1, question, answers[0], gold),))
+def _in_sentences(passage: Passage) -> Passage:
+    """The passage with its sentences, split as the store does it."""
+    return passage if passage.sentences else replace(passage, sentences=tuple(split_sentences([passage.text])[0]))
 
 
-def _fact(number: int, question: str, answer: str, gold: Sequence[Passage]) -> Fact:
-    """A fact that the text of any of the passages shows."""
-    return Fact(number, question, "", "", (), answer, tuple(squeezed(passage.text) for passage in gold))
+def _one(question: str, answers: tuple[str, ...], stating: Sequence[str]) -> Case:
+    """The case of a question that one sentence answers."""
+    return Case(question, answers, (_fact(1, question, answers[0], stating),))
+
+
+def _fact(number: int, question: str, answer: str, evidence: Sequence[str]) -> Fact:
+    """A fact that any of the texts shows."""
+    return Fact(number, question, "", "", (), answer, tuple(map(squeezed, evidence)))
 
 
 _OF_NOUN = {noun: relation for relation, noun in NOUNS.items()}

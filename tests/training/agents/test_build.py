@@ -61,6 +61,15 @@ def test_judges_see_right_and_wrong_answers(built):
     assert len(replies["parrag/attribution_judge"]) == 2
 
 
+def test_the_selector_names_sentences_and_the_adder_those_that_are_missing(built):
+    replies: dict[str, set[str]] = {}
+    for row in read_chats(built):
+        replies.setdefault(row["skill"], set()).add(row["completion"][0]["content"])
+    nothing = {'{"evidence": []}'}
+    assert replies["prism/selector"] - nothing
+    assert replies["prism/adder"] - nothing
+
+
 def test_verdicts_are_chosen_by_what_they_say(built):
     rows = [row for row in read_chats(built) if row["skill"] == "hanrag/relevance_discriminator"]
     assert {row["label"] for row in rows} == {'{"relevant": true}', '{"relevant": false}'}
