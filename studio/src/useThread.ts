@@ -83,10 +83,17 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
     [],
   );
 
+  /** The run that this page has started and still reads. */
+  const started = useRef<{ thread: string; ended: AbortController } | null>(null);
+
   useEffect(() => {
+    if (started.current?.thread !== thread) {
+      started.current?.ended.abort();
+      started.current = null;
+      setLive(null);
+      setRun(null);
+    }
     setProblem("");
-    setLive(null);
-    setRun(null);
     setShown(EMPTY);
     setHistory([]);
     setRecord(null);
@@ -94,32 +101,32 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
 
   useEffect(() => void load(), [load]);
 
-  const busy = useRef(false);
   const again = useRef(load);
   again.current = load;
 
   /** Follow a run that another page or an earlier view of this one has started. */
   useEffect(() => {
-    if (!thread || busy.current) return;
+    if (!thread || started.current) return;
     const ended = new AbortController();
     void (async () => {
       const rows = await client.runs.list(thread, { limit: 5 }).catch(() => []);
       const active = rows.find((row) => row.status === "running" || row.status === "pending");
-      if (!active || busy.current || ended.signal.aborted) return;
+      if (!active || started.current || ended.signal.aborted) return;
       setRun(active.run_id);
       const stream = client.runs.joinStream(thread, active.run_id, { lastEventId: "-1", signal: ended.signal });
       await listen(thread, begin({}, null), stream as AsyncIterable<{ event: string; data: unknown }>);
+      if (!ended.signal.aborted) await again.current();
       if (ended.signal.aborted) return;
       setRun(null);
       setLive(null);
-      await again.current();
     })();
     return () => ended.abort();
   }, [thread, listen]);
 
   const start = useCallback(
     async (options: RunOptions, base: Values) => {
-      busy.current = true;
+      const ended = new AbortController();
+      started.current = { thread: options.thread, ended };
       setProblem("");
       setRun("");
       const stream = client.runs.stream(options.thread, options.method, {
@@ -133,13 +140,15 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
         streamSubgraphs: true,
         streamResumable: true,
         onDisconnect: "continue",
-        onRunCreated: ({ run_id }) => setRun(run_id),
+        signal: ended.signal,
+        onRunCreated: ({ run_id }) => !ended.signal.aborted && setRun(run_id),
       });
       open.current = options.thread;
       await listen(options.thread, begin(base, record), stream as AsyncIterable<{ event: string; data: unknown }>);
-      busy.current = false;
+      if (!ended.signal.aborted) await again.current();
+      if (ended.signal.aborted) return;
+      started.current = null;
       setRun(null);
-      await again.current();
       setLive(null);
     },
     [listen, record],
