@@ -27,6 +27,10 @@ class Passage:
     """Id of the article or document this passage was split from; "" if it was not split."""
     file: str = field(default="", compare=False)
     """Name of the file it was read from; "" if none. Not part of the content."""
+    page: str = field(default="", compare=False)
+    """Where in its document it is, such as `page 3`, `pages 3-4`, `slide 2`; "" if unknown. Not part of the content."""
+    headings: tuple[str, ...] = field(default=(), compare=False)
+    """The path of headings above it, outermost first. Not part of the content."""
 
 
 def content_id(title: str, text: str) -> str:
