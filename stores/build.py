@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -43,6 +43,7 @@ def build_index(
     encoder: Encoder | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     """Build an index, or replace all passages of an existing one.
 
@@ -56,13 +57,15 @@ def build_index(
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
+        files: Digests of the files of the passages, by `Passage.file`; looked at when all passages are read. They are
+            kept for files whose passages are all in the index as they were given: see `Records.files`.
 
     Raises:
         InputError: The name is invalid, or there are no passages.
         StoreError: Another process is building this index, or writing fails.
         EndpointError: The embeddings or Chroma server fails.
     """
-    return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm)
+    return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm, files=files or {})
 
 
 def add_to_index(
@@ -107,6 +110,7 @@ def _build(
     *,
     base: Literal["nothing", "any encoder's", "this encoder's"],
     confirm: Callable[[Built], None] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     started = time.perf_counter()
     tell: Progress = progress or (lambda stage, done, total: None)
@@ -128,9 +132,11 @@ def _build(
         new.mkdir(parents=True)
         (new / "in_use").touch()
         with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
-            collect(records, passages, None if base == "nothing" else old, remove, result, tell)
+            altered = collect(records, passages, None if base == "nothing" else old, remove, result, tell)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
+            known = files if files is not None else _files(old)
+            records.set_files({path: digest for path, digest in known.items() if path not in altered})
             content = content_hash(old, records)
             if confirm is not None and result.replaces and not content.known:
                 confirm(result)
@@ -160,6 +166,13 @@ def _build(
     result.size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _files(old: Path | None) -> dict[str, str]:
+    if old is None:
+        return {}
+    with contextlib.closing(Records(old / "passages.sqlite")) as before:
+        return before.files()
 
 
 def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built, tell: Progress) -> int:

@@ -68,6 +68,12 @@ def read_numbered(path: Path) -> Iterator[tuple[int, Passage]]:
         raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from error
 
 
+def check_numbered(path: Path) -> None:
+    """Check all lines of a JSON Lines file. Errors as for `read_passages`."""
+    for _ in read_numbered(path):
+        pass
+
+
 def _open(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 

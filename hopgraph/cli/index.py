@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,19 +12,15 @@ import typer
 
 from hopgraph.cli import completion
 from hopgraph.cli.errors import print_json
+from hopgraph.cli.index_report import printer, report, telling
 from hopgraph.cli.options import AsJson
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from hopgraph.cli.progress import Progress as Shown
-    from hopgraph.sources import Sources
-    from stores.collect import Built, Progress
+    from stores.collect import Built
     from stores.index import Hit, Index
 
-SHOWN = 10
-"""Maximum number of duplicates and empty texts listed; `--json` lists all."""
 PREVIEW = 300
 
 
@@ -33,7 +28,9 @@ def index(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv; or folders of these.", show_default=False
+            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, docx, pptx, xlsx, epub, csv; or folders of "
+            "these.",
+            show_default=False,
         ),
     ] = None,
     name: Annotated[
@@ -54,14 +51,27 @@ def index(
         bool,
         typer.Option("--rebuild", help="Rebuild the index from its own passages, such as after a change of encoder."),
     ] = False,
+    sync: Annotated[
+        bool,
+        typer.Option("--sync", help="Make the index equal to the files: read new and changed ones, remove the others."),
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="With --sync: go on doing so as files change.")] = False,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="PATTERN", help="Skip files of folders, as in .gitignore; may be repeated."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Change nothing if a file can't be read. Default: index the others.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build an index of files, or add to one with --add.
 
     The same command resumes an interrupted build. An index of other content is replaced after confirmation at the
-    terminal, or with --replace.
+    terminal, or with --replace. A file that can't be read is reported, and the exit code is then 5.
     """
-    from hopgraph.sources import Sources, find_sources, read_sources
+    from hopgraph.reading import Reading
+    from hopgraph.sources import Sources, find_sources
     from inference.errors import InputError
     from stores import build
     from stores.manifest import index_command
@@ -70,26 +80,30 @@ def index(
     usage = f"hopgraph index {given} --name {name or 'mine'}" if given else index_command(name or "mine")
     if not name:
         raise InputError("--name is missing", hint=usage)
-    if (bool(files) + bool(remove) + rebuild) != 1 or (add and not files):
-        raise InputError("give one of: files (with or without --add), --remove ID, --rebuild", hint=usage)
+    if (bool(files) + bool(remove) + rebuild) != 1 or ((add or sync) and not files) or (add and sync):
+        raise InputError("give one of: files (with --add or --sync, or neither), --remove ID, --rebuild", hint=usage)
     if replace and (add or not files):
         raise InputError("--replace requires files and can't be combined with --add", hint=usage)
-    sources = find_sources(files or []) if files else Sources()
-    with stoppable("run the same command again to resume"), _telling() as (shown, tell):
+    if watch and (not sync or as_json):
+        raise InputError("--watch requires --sync and can't be combined with --json", hint=f"{usage} --sync --watch")
+    if sync:
+        from hopgraph.cli.syncing import run_sync
+
+        run_sync(name, files or [], exclude or [], strict=strict, replace=replace, watch=watch, as_json=as_json)
+        return
+    sources = find_sources(files, exclude=exclude or [], strict=strict) if files else Sources()
+    with stoppable("run the same command again to resume"), telling() as (shown, tell, tell_files):
+        reading = Reading(sources.files, strict=strict, progress=tell_files)
         if rebuild:
             built = build.rebuild_index(name, progress=tell)
         elif remove:
             built = build.remove_from_index(name, remove, progress=tell)
         elif add:
-            built = build.add_to_index(name, read_sources(sources.files), progress=tell)
+            built = build.add_to_index(name, reading.read(), progress=tell)
         else:
             ask = None if replace else _replacing(name, shown)
-            built = build.build_index(name, read_sources(sources.files), progress=tell, confirm=ask)
-    if as_json:
-        found = {"files": len(sources.files), "skipped": dict(sources.skipped)}
-        print_json(_summary(built) | found)
-    else:
-        _print_summary(built, sources)
+            built = build.build_index(name, reading.read(), progress=tell, confirm=ask)
+    report(built, sources, [*sources.failed, *reading.failed], as_json=as_json)
 
 
 def search(
@@ -126,16 +140,6 @@ def search(
         _print_hits(opened, hits)
 
 
-@contextmanager
-def _telling() -> Iterator[tuple[Shown, Progress]]:
-    """Progress bars, and the store's progress callback that updates them."""
-    from hopgraph.cli.progress import progress
-
-    titles = {"read": "Reading", "encode": "Encoding", "store": "Storing"}
-    with progress() as shown:
-        yield shown, lambda stage, done, total: shown.tell(titles[stage], done, total)
-
-
 def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
     """Callback that asks before an index of other content is replaced."""
 
@@ -154,60 +158,6 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
     return ask
 
 
-def _summary(built: Built) -> dict[str, Any]:
-    manifest = built.manifest
-    return {
-        "index": manifest.name,
-        "hash": manifest.hash,
-        "passages": manifest.passages,
-        "articles": manifest.articles,
-        "read": built.read,
-        "duplicates": built.duplicates,
-        "empties": built.empties,
-        "replaces": built.replaces,
-        "replaced": built.replaced,
-        "removed": built.removed,
-        "encoded": built.encoded,
-        "encoder": manifest.encoder,
-        "seconds": round(built.seconds, 2),
-        "bytes": built.size,
-    }
-
-
-def _print_summary(built: Built, sources: Sources) -> None:
-    from rich.console import Console
-
-    from nodes.kit.rendering import counted
-
-    console, warn = _printer(Console()), _printer(Console(stderr=True))
-    manifest = built.manifest
-    cut = f" (of {counted(manifest.articles, 'article')})" if manifest.articles != manifest.passages else ""
-    console(
-        f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}, {built.size / 1e6:,.1f} MB, "
-        f"{built.seconds:,.1f} s"
-    )
-    console(
-        f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} already encoded"
-    )
-    if sources.skipped:
-        console(f"  {sources}")
-    if built.replaces:
-        gone = f": {built.removed:,} removed (`--add` keeps them)" if built.removed else ""
-        console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")
-    elif built.replaced or built.removed:
-        console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
-    for what, note, places in (
-        ("duplicate id", ", only the first passage of each was kept", built.duplicates),
-        ("empty text", "", built.empties),
-    ):
-        if places:
-            warn(f"  {counted(len(places), what)}{note}:", style="yellow")
-            for place in places[:SHOWN]:
-                warn(f"    {place}", style="yellow")
-            if len(places) > SHOWN:
-                warn(f"    ... and {len(places) - SHOWN:,} more (--json lists all)", style="yellow")
-
-
 def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
     texts = [passage.text for passage in opened.get([hit.id for hit in hits])]
     return [{**asdict(hit), "found_by": hit.found_by, "text": text} for hit, text in zip(hits, texts, strict=True)]
@@ -218,7 +168,7 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
 
     from stores.index import reasons
 
-    console = _printer(Console())
+    console = printer(Console())
     if not hits:
         console("Nothing found.")
     found = zip(hits, reasons(hits), opened.get([hit.id for hit in hits]), strict=True)
@@ -232,16 +182,3 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"
         console(f"   {preview}")
-
-
-def _printer(console: Console) -> Callable[..., None]:
-    """Prints text literally: without markup and control characters."""
-    from rich.text import Text
-
-    from nodes.kit.rendering import plain
-
-    def out(line: str, style: str = "") -> None:
-        indent = line[: len(line) - len(line.lstrip(" "))]
-        console.print(Text(indent + plain(line), style=style), soft_wrap=not console.is_terminal)
-
-    return out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,12 @@ MEMORY = 2_000_000_000
 SECONDS = 120.0
 """Time for a file, and `SECONDS_PER_MB` more for each megabyte."""
 SECONDS_PER_MB = 20.0
+_WORKER = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from stores.readers.worker import main
+main(int(sys.argv[2]))
+"""
 _log = logging.getLogger(__name__)
 
 
@@ -95,16 +100,14 @@ class IsolatedParser:
         raise InputError(f"{path}: {what}", hint="leave it out, or save it again in another format")
 
     def _start(self) -> subprocess.Popen[str]:
-        root = str(Path(__file__).resolve().parents[2])
         # A session of its own: ctrl-C reaches this process only, which ends the other.
         self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "stores.readers.worker", str(self._memory)],
+            [sys.executable, "-c", _WORKER, json.dumps(sys.path), str(self._memory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])},
         )
         return self._process
 

@@ -11,7 +11,6 @@ from stores.readers.office import guarded, opened
 from stores.readers.sections import Parsed, Part, Section, table_rows
 
 
-
 def read_xlsx(path: Path) -> Parsed:
     """An Excel file: the rows of all sheets, each with its column names. Formulas have the value that Excel stored.
 

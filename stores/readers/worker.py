@@ -1,4 +1,4 @@
-"""The process in which files are parsed: `python -m stores.readers.worker MEMORY`.
+"""The process in which `IsolatedParser` has files parsed.
 
 A request is a line of JSON on standard input, `{"path", "out"}`. The title and the sections are written to the file
 `out`, one JSON value a line; the reply on standard output is `{"error", "hint", "warnings"}`.
@@ -76,7 +76,3 @@ def _too_much(error: MemoryError | RecursionError) -> str:
 def _row(section: Section) -> list[Any]:
     parts = [[part.text, part.page, part.row] for part in section.parts]
     return [section.heading, parts, section.headings, section.unit]
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hopgraph.cli import main
-from hopgraph.sources import find_sources, read_sources
+from hopgraph.reading import read_sources
+from hopgraph.sources import find_sources
 from inference.settings import get_settings
 from stores import manifest
 from stores.index import open_index
