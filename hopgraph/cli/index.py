@@ -159,13 +159,23 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
 
 
 def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
-    texts = [passage.text for passage in opened.get([hit.id for hit in hits])]
-    return [{**asdict(hit), "found_by": hit.found_by, "text": text} for hit, text in zip(hits, texts, strict=True)]
+    passages = opened.get([hit.id for hit in hits])
+    return [
+        {
+            **asdict(hit),
+            "found_by": hit.found_by,
+            "text": passage.text,
+            "page": passage.page,
+            "headings": list(passage.headings),
+        }
+        for hit, passage in zip(hits, passages, strict=True)
+    ]
 
 
 def _print_hits(opened: Index, hits: list[Hit]) -> None:
     from rich.console import Console
 
+    from hopgraph.views.texts import place_of
     from stores.index import reasons
 
     console = printer(Console())
@@ -180,5 +190,7 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
         ranks = ranks if hit.named_in is None else why
         console(f"{number}. {passage.title or '(no title)'}", style="bold")
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
+        if place := place_of(passage):
+            console(f"   {place}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"
         console(f"   {preview}")
