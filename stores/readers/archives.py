@@ -57,7 +57,8 @@ def _inflate(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, total
     xml = entry.filename.lower().endswith((".xml", ".rels"))
     # In UTF-16, too.
     if xml and not dtd and _DTD in head.replace(b"\0", b"").upper():
-        raise InputError(f"{path}: its {entry.filename} declares XML entities, which no real one does")
+        message = f"{path}: its {entry.filename} declares XML entities, which no real one does"
+        raise InputError(message, hint="leave it out: it may be an attack")
     return total
 
 

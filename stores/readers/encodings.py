@@ -39,6 +39,13 @@ _NAMES = {"cp1252": "Windows-1252"}
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _UTF8_LETTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
 _SIGN_IN_A_WORD = re.compile(r"[^\W\d_][¡-©«-´¶-¹»-¿×÷€ƒ†‡ˆ‰˜][^\W\d_]")
+# fmt: off
+_COMMON = [
+    "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp874", "iso8859_2", "iso8859_5",
+    "iso8859_7", "koi8_r", "koi8_u", "cp866", "cp932", "shift_jis", "euc_jp", "gb18030", "big5", "cp949", "euc_kr",
+]
+# fmt: on
+"""Encodings that are recognised: among rarer ones, some fit any text."""
 _PIECE = 1 << 20
 _SAMPLE = 256 * 1024
 """Bytes around the first invalid one by which the encoding is recognised."""
@@ -149,11 +156,15 @@ def _guessed(data: bytes) -> str:
     # Mostly valid UTF-8 is damaged UTF-8.
     if high < _FEWEST or valid * 2 > high:
         return ""
-    best = from_bytes(data).best()
+    best = from_bytes(data, cp_isolation=_COMMON).best()
     if best is None or best.language == "Unknown" or best.chaos > _MOST_CHAOS:
         return ""
-    text = str(best)
-    return "" if _CONTROL.search(text) or _SIGN_IN_A_WORD.search(text) else best.encoding
+    encoding = best.encoding
+    # They differ in few letters; each has signs or control characters where the other has letters.
+    if encoding == "cp1250" and re.search(rb"[\xb1\xb6\xbc\xa6\xac]", data) and not re.search(rb"[\x80-\x9f]", data):
+        encoding = "iso8859_2"
+    text = data.decode(encoding, "ignore")
+    return "" if _CONTROL.search(text) or _SIGN_IN_A_WORD.search(text) else encoding
 
 
 def kind_of(head: bytes) -> str:

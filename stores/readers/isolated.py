@@ -66,6 +66,8 @@ class IsolatedParser:
         reply = self._asked(path, out)
         for warning in reply["warnings"]:
             _log.warning("%s", warning)
+        if reply["exhausted"]:
+            self._end()  # what is left may be in pieces
         if reply["error"]:
             out.unlink(missing_ok=True)
             raise InputError(reply["error"], hint=reply["hint"])
@@ -109,6 +111,8 @@ class IsolatedParser:
             encoding="utf-8",
             start_new_session=True,
         )
+        assert self._process.stdout is not None  # noqa: S101
+        self._process.stdout.readline()  # when it is ready; how long it takes to start is not the file's fault
         return self._process
 
     def _end(self) -> None:

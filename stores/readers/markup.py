@@ -21,6 +21,7 @@ _ROW = "\x1d"
 """Marks table rows, in the same way."""
 _ARRANGED = ["table", "h1", "h2", "h3", "h4", "h5", "h6"]
 """In a cell, a sign that the table arranges a page."""
+_CELLS = ["td", "th"]
 _WIDEST = 100
 """Columns or rows that a cell may span."""
 _DROPPED_TAGS = ["script", "style", "template", "noscript", "svg", "nav", "iframe", "button", "select"]
@@ -149,7 +150,8 @@ def _arrange(soup: BeautifulSoup, title_type: type[NavigableString]) -> None:
 def _write_rows(table: Tag) -> None:
     """Replace a table's rows by text: each cell with its column's name. A table that arranges a page stays text."""
     rows = [row for row in table("tr") if row.find_parent("table") is table]
-    cells = [row.find_all(["td", "th"], recursive=False) for row in rows]
+    # Cells and rows that are not closed are within those before them.
+    cells = [[cell for cell in row(_CELLS) if cell.find_parent("tr") is row] for row in rows]
     if any(cell.find(_ARRANGED) for row in cells for cell in row):
         for cell in (cell for row in cells for cell in row):
             cell.insert_before("\n\n")
@@ -189,13 +191,20 @@ def _grid(cells: Sequence[Sequence[Tag]]) -> list[list[str]]:
                 spans = [(rows, text)]
             else:
                 cell = left.pop(0)
-                spans = [(_span(cell, "rowspan"), " ".join(cell.get_text().split()))] * _span(cell, "colspan")
+                spans = [(_span(cell, "rowspan"), _cell_text(cell))] * _span(cell, "colspan")
             for lasts, text in spans:
                 if lasts > 1:
                     above[len(texts)] = (lasts - 1, text)
                 texts.append(text)
         grid.append(texts)
     return grid
+
+
+def _cell_text(cell: Tag) -> str:
+    from bs4.element import NavigableString
+
+    texts = [text for text in cell(string=True) if type(text) is NavigableString and text.find_parent(_CELLS) is cell]
+    return " ".join("".join(texts).split())
 
 
 def _span(cell: Tag, name: str) -> int:

@@ -1,7 +1,8 @@
 """The process in which `IsolatedParser` has files parsed.
 
 A request is a line of JSON on standard input, `{"path", "out"}`. The title and the sections are written to the file
-`out`, one JSON value a line; the reply on standard output is `{"error", "hint", "warnings"}`.
+`out`, one JSON value a line. The reply on standard output is `{"error", "hint", "exhausted", "warnings"}`, where
+`exhausted` means out of memory. An empty line says that the process is ready.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     warnings = _Warnings()
     logging.getLogger().addHandler(warnings)
+    print(file=replies, flush=True)
     for request in sys.stdin:
         asked = json.loads(request)
         reply = _parse(Path(asked["path"]), Path(asked["out"]))
@@ -63,14 +65,16 @@ def _parse(path: Path, out: Path) -> dict[str, Any]:
             for section in parsed.sections:
                 print(json.dumps(_row(section)), file=file)
     except InputError as error:
-        return {"error": error.message, "hint": error.hint}
+        return _reply(error.message, error.hint)
     except (MemoryError, RecursionError) as error:
-        return {"error": f"{path}: {_too_much(error)}", "hint": "leave it out, or split it"}
-    return {"error": "", "hint": ""}
+        exhausted = isinstance(error, MemoryError)
+        what = "needs too much memory" if exhausted else "is nested too deeply"
+        return _reply(f"{path}: {what}", "leave it out, or split it", exhausted=exhausted)
+    return _reply()
 
 
-def _too_much(error: MemoryError | RecursionError) -> str:
-    return "needs too much memory" if isinstance(error, MemoryError) else "is nested too deeply"
+def _reply(error: str = "", hint: str = "", *, exhausted: bool = False) -> dict[str, Any]:
+    return {"error": error, "hint": hint, "exhausted": exhausted}
 
 
 def _row(section: Section) -> list[Any]:
