@@ -38,7 +38,7 @@ def read_pdf(path: Path) -> Parsed:
                 raise InputError(f"{path}: protected by a password", hint=_UNLOCK)
             for page in reader.pages:
                 pages.append(clean_text(page.extract_text()))
-            title = str((reader.metadata or {}).get("/Title") or "")
+            title = str(reader.metadata.title or "") if reader.metadata else ""
             outline = _outline(reader)
     except (ImportError, InputError, OSError, MemoryError):
         raise
