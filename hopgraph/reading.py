@@ -9,7 +9,7 @@ from pathlib import Path
 from hopgraph.sources import JSON_LINES, Unread
 from inference.errors import InputError
 from stores.collect import Located
-from stores.documents import Parse, is_streamed, read_document
+from stores.documents import Parse, read_document
 from stores.passages import check_numbered, read_numbered
 from stores.readers.isolated import IsolatedParser
 
@@ -112,6 +112,5 @@ def _located(path: Path, parse: Parse) -> Iterator[Located]:
         for line, passage in read_numbered(path):
             yield Located(f"{path}, line {line}", replace(passage, file=str(path)))
     else:
-        inside = None if is_streamed(path) else parse
-        for number, passage in enumerate(read_document(path, name=str(path), parse=inside), start=1):
+        for number, passage in enumerate(read_document(path, name=str(path), parse=parse), start=1):
             yield Located(f"{path}, passage {number}", replace(passage, file=str(path)))

@@ -72,7 +72,7 @@ def read_document(
         path: The document.
         name: Its id; default: its file's name.
         max_words: The most words of a passage.
-        parse: Reads the files that are read as a whole; default: `parse_document`.
+        parse: Reads the files that are read as a whole, not text and tables; default: `parse_document`.
     """
     name = name or path.name
     suffix = check_document(path)
@@ -101,11 +101,6 @@ def parse_document(path: Path) -> Parsed:
     with _readable(path):
         read: Parse = getattr(import_module(f"stores.readers.{module}"), function)
         return read(path)
-
-
-def is_streamed(path: Path) -> bool:
-    """Whether a file is read piece by piece, by no library: text and tables."""
-    return path.suffix.lower() in _STREAMED
 
 
 def _passages(path: Path, name: str, parsed: Parsed, max_words: int) -> Iterator[Passage]:

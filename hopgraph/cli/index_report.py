@@ -39,8 +39,7 @@ def telling() -> Iterator[tuple[Shown, Progress, Callable[[Reading], None]]]:
                 shown.tell(titles[stage], done, total)
 
         def tell_files(reading: Reading) -> None:
-            note = f"files, {reading.passages:,} passages"
-            shown.tell("Reading", reading.done, len(reading.files), note)
+            shown.tell("Reading files", reading.done, len(reading.files), f"{reading.passages:,} passages")
 
         yield shown, tell, tell_files
 

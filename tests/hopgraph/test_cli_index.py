@@ -296,7 +296,6 @@ def test_where_there_is_no_index_the_command_that_makes_one_works_as_it_is_shown
         (["index", "FOLDER/bad.jsonl", "--name", "x", "--add", "--sync"], "give one of"),
         (["index", "--name", "x", "--sync"], "give one of"),
         (["index", "FOLDER/bad.jsonl", "--name", "x", "--watch"], "--watch requires --sync"),
-        (["index", "FOLDER/bad.jsonl", "--name", "x", "--sync", "--watch", "--json"], "--watch requires --sync"),
         (["index", "FOLDER/nothing", "--name", "x", "--exclude", "!"], "--exclude: not a pattern"),
         (["index", "FOLDER/bad.jsonl"], "index FOLDER/bad.jsonl --name mine"),
         (["index", "FOLDER/bad.jsonl", "--name", "x"], "bad.jsonl, line 2: not JSON"),

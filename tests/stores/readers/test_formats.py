@@ -183,6 +183,15 @@ def test_pdf_passages_know_their_pages_and_the_headings_of_the_outline(tmp_path:
     ]
 
 
+def test_a_pdf_that_opens_without_a_password_is_read(tmp_path: Path) -> None:
+    from pypdf import PdfWriter
+
+    writer = PdfWriter(clone_from=make_pdf(tmp_path / "a.pdf", [["They sing."]]))
+    writer.encrypt("", owner_password="owner", algorithm="AES-256")
+    writer.write(tmp_path / "b.pdf")
+    assert [p.text for p in load_documents(tmp_path / "b.pdf")] == ["They sing."]
+
+
 def test_pages_of_sentences_follow_from_where_they_stand(tmp_path: Path) -> None:
     pages = [[f"Sentence {n} stands on page {n}, and nowhere else."] for n in range(1, 8)]
     passages = load_documents(make_pdf(tmp_path / "a.pdf", pages), max_words=9)
