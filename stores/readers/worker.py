@@ -70,6 +70,10 @@ def _parse(path: Path, out: Path) -> dict[str, Any]:
         exhausted = isinstance(error, MemoryError)
         what = "needs too much memory" if exhausted else "is nested too deeply"
         return _reply(f"{path}: {what}", "leave it out, or split it", exhausted=exhausted)
+    # On a damaged file, a reader may raise any exception.
+    except Exception as error:
+        about = f"{type(error).__name__}: {error}"[:200]
+        return _reply(f"{path}: damaged, or not a {path.suffix.lower()} file ({about})", "save it again")
     return _reply()
 
 
