@@ -10,9 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from inference.base_url import split_urls
 from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Encoder, Vectors
-from inference.errors import StoreError
+from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
 from stores.links import Links
@@ -27,13 +30,17 @@ from stores.manifest import (
 )
 from stores.passages import Passage
 from stores.records import Records, searchable
+from stores.sharded_sparse import ShardedSparse
+from stores.shards import MOST_SHARDS, Shards
 from stores.sparse import SPARSE, Sparse
-from stores.vector_store import vector_store
+from stores.vector_store import vector_stores
 from stores.vectors import KeptVectors, vector_key
 from stores.versions import building, prune
 
 BATCH = 256
 """Passages encoded between two commits, the most a kill can lose."""
+STORED = 512
+"""Vectors given to the store at a time."""
 
 
 def build_index(
@@ -41,6 +48,7 @@ def build_index(
     passages: Iterable[Passage | Located],
     *,
     encoder: Encoder | None = None,
+    shards: int | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
 ) -> Built:
@@ -53,16 +61,17 @@ def build_index(
         name: Letters, digits, '-', '_' and '.'.
         passages: At least one with a text.
         encoder: Default: the one from the settings.
+        shards: Number of shards. Default: as many as the index has, or one.
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
 
     Raises:
-        InputError: The name is invalid, or there are no passages.
+        InputError: The name is invalid, there are no passages, or fewer shards than Chroma servers.
         StoreError: Another process is building this index, or writing fails.
         EndpointError: The embeddings or Chroma server fails.
     """
-    return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm)
+    return _build(name, passages, (), encoder, progress, base="nothing", shards=shards, confirm=confirm)
 
 
 def add_to_index(
@@ -90,12 +99,16 @@ def remove_from_index(
     return _build(name, (), ids, encoder, progress, base="this encoder's")
 
 
-def rebuild_index(name: str, *, encoder: Encoder | None = None, progress: Progress | None = None) -> Built:
-    """Rebuild an index from its own passages, after the encoder changed or files were damaged.
+def rebuild_index(
+    name: str, *, encoder: Encoder | None = None, shards: int | None = None, progress: Progress | None = None
+) -> Built:
+    """Rebuild an index from its own passages: after the encoder changed, files were damaged, or in other shards.
+
+    Vectors are kept unless the encoder changed.
 
     Errors as for `build_index`; StoreError if there is no such index or its passages can't be read.
     """
-    return _build(name, (), (), encoder, progress, base="any encoder's")
+    return _build(name, (), (), encoder, progress, base="any encoder's", shards=shards)
 
 
 def _build(
@@ -106,6 +119,7 @@ def _build(
     progress: Progress | None,
     *,
     base: Literal["nothing", "any encoder's", "this encoder's"],
+    shards: int | None = None,
     confirm: Callable[[Built], None] | None = None,
 ) -> Built:
     started = time.perf_counter()
@@ -121,6 +135,8 @@ def _build(
         old = current_version(folder)
         if old is not None and base == "this encoder's":
             check_encoder(Manifest.read(old), encoder.id)
+        url = get_settings().chroma_url or ""
+        shards = _shard_count(shards, old, url)
         prune(folder, old)
         made = datetime.now(UTC)
         version = f"{made:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
@@ -136,7 +152,6 @@ def _build(
                 confirm(result)
             with contextlib.closing(KeptVectors(folder / "vectors.sqlite")) as kept:
                 dimension = _encode(records, kept, encoder, result, tell)
-                url = get_settings().chroma_url or ""
                 manifest = Manifest(
                     name=name,
                     version=version,
@@ -149,9 +164,10 @@ def _build(
                     tokenizer=SPARSE,
                     chroma_url=url,
                     libraries=_libraries(),
+                    shards=shards,
                 )
                 _write_halves(new, records, kept, encoder, manifest, tell)
-                manifest.files.update(file_sizes(new, ["passages.sqlite", "sparse", "links"]))
+                manifest.files.update(file_sizes(new, ["passages.sqlite", "shards.npy", "sparse", "links"]))
                 manifest.write(new)
                 set_current(folder, version)
                 kept.keep_only(vector_key(encoder.id, searchable(p)) for chunk in records.chunks() for p in chunk)
@@ -186,21 +202,45 @@ def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built
     return dimension
 
 
+def _shard_count(wanted: int | None, old: Path | None, url: str) -> int:
+    """Number of shards: as wanted, or as in the old version."""
+    count = 1 if wanted is None else wanted
+    if wanted is None and old is not None:
+        with contextlib.suppress(StoreError):
+            count = Manifest.read(old).shards
+    if not 1 <= count <= MOST_SHARDS:
+        raise InputError(f"shards: must be 1 to {MOST_SHARDS:,}, not {count:,}")
+    if len(servers := split_urls(url)) > count:
+        raise InputError(
+            f"HOPGRAPH_CHROMA_URL names {len(servers)} servers, and the index has {count} shard{'s'[: count > 1]}",
+            hint=f"give each server a shard: --shards {len(servers)}, for an existing index --reshard {len(servers)}",
+        )
+    return count
+
+
 def _write_halves(
     new: Path, records: Records, kept: KeptVectors, encoder: Encoder, manifest: Manifest, tell: Progress
 ) -> None:
-    words = Sparse.build(new / "sparse", ((p.title, p.text) for chunk in records.chunks() for p in chunk))
+    texts = ((p.title, p.text) for chunk in records.chunks() for p in chunk)
+    if manifest.shards == 1:
+        words, rows = Sparse.build(new / "sparse", texts), [np.arange(records.count)]
+    else:
+        shards = Shards.write(new / "shards.npy", records.ids(), manifest.shards)
+        words, rows = ShardedSparse.build_shards(new / "sparse", texts, shards), shards.rows
     Links.build(new / "links", words)
     del words
+    done = 0
 
-    def vectors() -> Iterator[Vectors]:
-        done = 0
-        for chunk in records.chunks():
+    def vectors(rows: Sequence[int]) -> Iterator[Vectors]:
+        nonlocal done
+        for start in range(0, len(rows), STORED):
+            chunk = records.at(rows[start : start + STORED]).values()
             yield kept.get([vector_key(encoder.id, searchable(passage)) for passage in chunk])
             done += len(chunk)
             tell("store", done, records.count)
 
-    vector_store(manifest, new).build(vectors())
+    for store, own in zip(vector_stores(manifest, new), rows, strict=True):
+        store.build(vectors(own.tolist()))
 
 
 def _libraries() -> dict[str, str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from hopgraph import loop
 from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers
+from hopgraph.cluster.tasks import RETRIES, finish
 from hopgraph.evaluation import identity, runner
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder, differences
@@ -26,10 +27,7 @@ from hopgraph.evaluation.shards import Shard, shard_folders
 from hopgraph.evaluation.simulated import Simulation
 from inference.errors import HopgraphError, InputError, StoreError
 
-RETRIES = 20
-"""Dead workers of a shard after which the run stops."""
-_POLL = 0.3
-"""Seconds between two looks at the shards' results."""
+_RESUME = "nothing is lost: resume with `hopgraph eval --resume DIR --ray ADDRESS`"
 _LOCK_PATIENCE = 120.0
 """Seconds to wait for a shard's lock, which a worker holds until its node's death is noticed."""
 _OWN = frozenset({"run", "created", "variants", "versions", "surroundings", "identity", "format", "ray"})
@@ -60,7 +58,11 @@ def collect(folder: RunFolder) -> None:
 
 
 async def run_shards(
-    cluster: Cluster, folder: RunFolder, todo: Sequence[Job], on_result: Progress | None = None
+    cluster: Cluster,
+    folder: RunFolder,
+    todo: Sequence[Job],
+    on_result: Progress | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run the unfinished shards; results are written to `results.jsonl` as they come.
 
@@ -69,6 +71,7 @@ async def run_shards(
         folder: The run's folder, locked.
         todo: The unfinished jobs; the folder has the results of all others.
         on_result: Called with each new result.
+        note: Called with what an operator should know, such as a node that has died.
 
     Raises:
         HopgraphError: A shard can't go on; the others are stopped when the connection ends. The run can be resumed.
@@ -86,36 +89,20 @@ async def run_shards(
     variables = variables_of_workers(min(len(shards), cluster.cpus))
     task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(answer_shard)
     given = (str(folder.path.resolve()), variables, identity.versions())
-    waiting = {task.remote(shard, *given): shard for shard in shards}
+    tasks = {task.remote(shard, *given): f"shard {shard}" for shard in shards}
     tails = [_Tail(path / "results.jsonl") for path in paths]
     with folder.results.appending() as append:
-        while waiting:
-            done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
+
+        def take() -> None:
             for line in [line for tail in tails for line in tail.new()]:
                 if (key := (line["variant"], line["id"])) in asked:
                     asked.remove(key)
                     append(line)
                     if on_result is not None:
                         on_result(record_of(line))
-            for ref in done:
-                _raise_failure(ref, waiting.pop(ref))
-            await asyncio.sleep(_POLL)
+
+        await finish(tasks, take, note, _RESUME)
     collect(folder)
-
-
-def _raise_failure(ref: Any, shard: Shard) -> None:
-    import ray
-
-    try:
-        problem = ray.get(ref)
-    except ray.exceptions.RayError as error:
-        text = " ".join(str(error).split())
-        raise StoreError(
-            f"shard {shard} failed on the cluster: {text[-600:]}",
-            hint="nothing is lost: resume with `hopgraph eval --resume DIR --ray ADDRESS`",
-        ) from None
-    if problem is not None:
-        raise problem
 
 
 def answer_shard(

@@ -1,3 +1,52 @@
-"""The small evaluation of tests/hopgraph/evaluation."""
+"""A Ray cluster of three nodes on this machine, and the small evaluation of tests/hopgraph/evaluation."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
 
 from tests.hopgraph.evaluation.conftest import hopgraph, questions  # noqa: F401
+
+
+@pytest.fixture(scope="package")
+def three_nodes():
+    """One cluster for all tests, since starting it takes most of their time."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_agent_register_timeout_ms", "300000")  # a busy machine starts three nodes slowly
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        try:
+            for _ in range(2):
+                started.add_node(num_cpus=1)
+            yield started
+        finally:
+            started.shutdown()
+
+
+@pytest.fixture
+def cluster(three_nodes):
+    """Three nodes with a CPU each; those that an earlier test killed are replaced."""
+    while len(three_nodes.worker_nodes) < 2:
+        three_nodes.add_node(num_cpus=1)
+    return three_nodes
+
+
+def kill_node(cluster) -> None:
+    """End a node and its workers by SIGKILL."""
+    node = next(iter(cluster.worker_nodes))
+    raylet = node.all_processes["raylet"][0].process.pid
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    for pid in (raylet, *(pid for pid, parent in parents.items() if parent == raylet)):
+        os.kill(pid, signal.SIGKILL)
+    cluster.worker_nodes.remove(node)
