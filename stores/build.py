@@ -10,11 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from inference.base_url import split_urls
 from inference.encoders.configured import get_encoder
-from inference.encoders.vectors import Encoder, Vectors
+from inference.encoders.vectors import Encoder
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
@@ -33,14 +31,12 @@ from stores.records import Records, searchable
 from stores.sharded_sparse import ShardedSparse
 from stores.shards import MOST_SHARDS, Shards
 from stores.sparse import SPARSE, Sparse
-from stores.vector_store import vector_stores
 from stores.vectors import KeptVectors, vector_key
 from stores.versions import building, prune
+from stores.workers import Batch, InProcess, Workers
 
 BATCH = 256
 """Passages encoded between two commits, the most a kill can lose."""
-STORED = 512
-"""Vectors given to the store at a time."""
 
 
 def build_index(
@@ -49,6 +45,7 @@ def build_index(
     *,
     encoder: Encoder | None = None,
     shards: int | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
 ) -> Built:
@@ -62,6 +59,7 @@ def build_index(
         passages: At least one with a text.
         encoder: Default: the one from the settings.
         shards: Number of shards. Default: as many as the index has, or one.
+        workers: Who does the work. Default: this process.
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
@@ -71,7 +69,9 @@ def build_index(
         StoreError: Another process is building this index, or writing fails.
         EndpointError: The embeddings or Chroma server fails.
     """
-    return _build(name, passages, (), encoder, progress, base="nothing", shards=shards, confirm=confirm)
+    return _build(
+        name, passages, (), encoder, progress, base="nothing", shards=shards, workers=workers, confirm=confirm
+    )
 
 
 def add_to_index(
@@ -79,6 +79,7 @@ def add_to_index(
     passages: Iterable[Passage | Located],
     *,
     encoder: Encoder | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Built:
     """Add passages to an index; those with an existing id (or article id) replace the old ones, row by row.
@@ -86,7 +87,7 @@ def add_to_index(
     Idempotent: unchanged passages keep their rows, so that neither the index's hash nor any search result changes.
     Errors as for `build_index`; StoreError if there is no such index.
     """
-    return _build(name, passages, (), encoder, progress, base="this encoder's")
+    return _build(name, passages, (), encoder, progress, base="this encoder's", workers=workers)
 
 
 def remove_from_index(
@@ -100,7 +101,12 @@ def remove_from_index(
 
 
 def rebuild_index(
-    name: str, *, encoder: Encoder | None = None, shards: int | None = None, progress: Progress | None = None
+    name: str,
+    *,
+    encoder: Encoder | None = None,
+    shards: int | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
 ) -> Built:
     """Rebuild an index from its own passages: after the encoder changed, files were damaged, or in other shards.
 
@@ -108,7 +114,7 @@ def rebuild_index(
 
     Errors as for `build_index`; StoreError if there is no such index or its passages can't be read.
     """
-    return _build(name, (), (), encoder, progress, base="any encoder's", shards=shards)
+    return _build(name, (), (), encoder, progress, base="any encoder's", shards=shards, workers=workers)
 
 
 def _build(
@@ -120,6 +126,7 @@ def _build(
     *,
     base: Literal["nothing", "any encoder's", "this encoder's"],
     shards: int | None = None,
+    workers: Workers | None = None,
     confirm: Callable[[Built], None] | None = None,
 ) -> Built:
     started = time.perf_counter()
@@ -130,6 +137,7 @@ def _build(
         hint = "the same without --add makes it" if adds else f"make it first, such as `{index_command(name)}`"
         raise StoreError(f"no index named {name!r}", hint=hint)
     encoder = encoder or get_encoder()
+    workers = workers or InProcess(encoder)
     result = Built()
     with building(folder, name):
         old = current_version(folder)
@@ -144,14 +152,14 @@ def _build(
         new.mkdir(parents=True)
         (new / "in_use").touch()
         with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
-            collect(records, passages, None if base == "nothing" else old, remove, result, tell)
+            collect(records, passages, None if base == "nothing" else old, remove, result, tell, workers.fill_sentences)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
             content = content_hash(old, records)
             if confirm is not None and result.replaces and not content.known:
                 confirm(result)
             with contextlib.closing(KeptVectors(folder / "vectors.sqlite")) as kept:
-                dimension = _encode(records, kept, encoder, result, tell)
+                dimension = _encode(records, kept, encoder.id, workers, result, tell)
                 manifest = Manifest(
                     name=name,
                     version=version,
@@ -166,7 +174,7 @@ def _build(
                     libraries=_libraries(),
                     shards=shards,
                 )
-                _write_halves(new, records, kept, encoder, manifest, tell)
+                _write_halves(new, records, manifest, workers, tell)
                 manifest.files.update(file_sizes(new, ["passages.sqlite", "shards.npy", "sparse", "links"]))
                 manifest.write(new)
                 set_current(folder, version)
@@ -178,24 +186,31 @@ def _build(
     return result
 
 
-def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built, tell: Progress) -> int:
+def _encode(records: Records, kept: KeptVectors, encoder: str, workers: Workers, result: Built, tell: Progress) -> int:
     """Encode passages without a cached vector; returns the dimension."""
-    dimension = done = 0
-    for chunk in records.chunks():
-        keys = [vector_key(encoder.id, searchable(passage)) for passage in chunk]
-        missing = kept.missing(keys)
-        done += len(chunk) - len(missing)
-        for batch in batches(iter(missing), BATCH):
-            vectors = encoder.encode_passages([searchable(chunk[i]) for i in batch])
-            kept.put([keys[i] for i in batch], vectors)
-            done += len(batch)
-            result.encoded += len(batch)
+    done = 0
+
+    def missing() -> Iterator[Batch]:
+        nonlocal done
+        for chunk in records.chunks():
+            keys = [vector_key(encoder, searchable(passage)) for passage in chunk]
+            lacking = kept.missing(keys)
+            done += len(chunk) - len(lacking)
             tell("encode", done, records.count)
+            for batch in batches(iter(lacking), BATCH):
+                yield Batch([keys[i] for i in batch], [searchable(chunk[i]) for i in batch])
+
+    for keys, vectors in workers.encode(missing()):
+        kept.put(keys, vectors)
+        done += len(keys)
+        result.encoded += len(keys)
         tell("encode", done, records.count)
-        found = kept.get(keys[:1]).shape[1]
+    dimension = 0
+    for chunk in records.chunks():
+        found = kept.get([vector_key(encoder, searchable(chunk[0]))]).shape[1]
         if dimension not in (0, found):
             raise StoreError(
-                f"the encoder {encoder.id} gave vectors of {found} dimensions after ones of {dimension}",
+                f"the encoder {encoder} gave vectors of {found} dimensions after ones of {dimension}",
                 hint="is it another model under the same name? Delete vectors.sqlite in the index's folder",
             )
         dimension = found
@@ -218,29 +233,23 @@ def _shard_count(wanted: int | None, old: Path | None, url: str) -> int:
     return count
 
 
-def _write_halves(
-    new: Path, records: Records, kept: KeptVectors, encoder: Encoder, manifest: Manifest, tell: Progress
-) -> None:
+def _write_halves(new: Path, records: Records, manifest: Manifest, workers: Workers, tell: Progress) -> None:
     texts = ((p.title, p.text) for chunk in records.chunks() for p in chunk)
     if manifest.shards == 1:
-        words, rows = Sparse.build(new / "sparse", texts), [np.arange(records.count)]
+        words = Sparse.build(new / "sparse", texts)
     else:
         shards = Shards.write(new / "shards.npy", records.ids(), manifest.shards)
-        words, rows = ShardedSparse.build_shards(new / "sparse", texts, shards), shards.rows
+        words = ShardedSparse.build_shards(new / "sparse", texts, shards)
     Links.build(new / "links", words)
     del words
     done = 0
 
-    def vectors(rows: Sequence[int]) -> Iterator[Vectors]:
+    def on_stored(count: int) -> None:
         nonlocal done
-        for start in range(0, len(rows), STORED):
-            chunk = records.at(rows[start : start + STORED]).values()
-            yield kept.get([vector_key(encoder.id, searchable(passage)) for passage in chunk])
-            done += len(chunk)
-            tell("store", done, records.count)
+        done += count
+        tell("store", done, records.count)
 
-    for store, own in zip(vector_stores(manifest, new), rows, strict=True):
-        store.build(vectors(own.tolist()))
+    workers.store(new, manifest, on_stored)
 
 
 def _libraries() -> dict[str, str]:

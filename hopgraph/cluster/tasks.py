@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hopgraph.cluster.connection import NodeWatch
-from inference.errors import StoreError
+from inference.errors import HopgraphError, StoreError
 
 RETRIES = 20
 """Dead workers of a task after which the command stops."""
@@ -36,19 +36,21 @@ async def finish(
         done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
         on_poll()
         for task in done:
-            _raise_failure(task, waiting.pop(task), how_to_resume)
+            result_of(task, waiting.pop(task), how_to_resume)
         for name in nodes.died():
             note(f"node {name} has died; its work goes on on another one")
         await asyncio.sleep(_POLL)
 
 
-def _raise_failure(task: Any, name: str, how_to_resume: str) -> None:
+def result_of(task: Any, name: str, how_to_resume: str) -> Any:
+    """What a task returned; waits for it. Arguments and errors as for `finish`."""
     import ray
 
     try:
-        problem = ray.get(task)
+        found = ray.get(task)
     except ray.exceptions.RayError as error:
         text = " ".join(str(error).split())
         raise StoreError(f"{name} failed on the cluster: {text[-600:]}", hint=how_to_resume) from None
-    if problem is not None:
-        raise problem
+    if isinstance(found, HopgraphError):
+        raise found
+    return found
