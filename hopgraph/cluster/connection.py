@@ -71,12 +71,12 @@ def connected(address: str) -> Iterator[Cluster]:
             cpus = int(ray.cluster_resources().get("CPU", 0))
             if not cpus:
                 raise InputError(f"--ray {address}: the cluster has no CPUs", hint="start its nodes with --num-cpus")
-            yield Cluster(address, cpus, len(_living()), context.dashboard_url or "")
+            yield Cluster(address, cpus, len(living()), context.dashboard_url or "")
         finally:
             ray.shutdown()
 
 
-def _living() -> dict[str, str]:
+def living() -> dict[str, str]:
     """Names of the nodes that are alive, by id."""
     import ray
 
@@ -88,11 +88,11 @@ class NodeWatch:
     """Notices nodes that die."""
 
     def __init__(self) -> None:
-        self._alive = _living()
+        self._alive = living()
 
     def died(self) -> list[str]:
         """Addresses of the nodes that have died since the last call, each with the start of its id."""
-        before, self._alive = self._alive, _living()
+        before, self._alive = self._alive, living()
         return [name for node, name in before.items() if node not in self._alive]
 
 

@@ -6,16 +6,14 @@ when its node dies, Ray starts the task on another one, which resumes the shard 
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from hopgraph import loop
 from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers
+from hopgraph.cluster.files import Tail, held
 from hopgraph.cluster.tasks import RETRIES, finish
 from hopgraph.evaluation import identity, runner
 from hopgraph.evaluation.data import Question
@@ -25,11 +23,9 @@ from hopgraph.evaluation.runner import Job, Progress
 from hopgraph.evaluation.scoring import record_of
 from hopgraph.evaluation.shards import Shard, shard_folders
 from hopgraph.evaluation.simulated import Simulation
-from inference.errors import HopgraphError, InputError, StoreError
+from inference.errors import HopgraphError, InputError
 
 _RESUME = "nothing is lost: resume with `hopgraph eval --resume DIR --ray ADDRESS`"
-_LOCK_PATIENCE = 120.0
-"""Seconds to wait for a shard's lock, which a worker holds until its node's death is noticed."""
 _OWN = frozenset({"run", "created", "variants", "versions", "surroundings", "identity", "format", "ray"})
 
 
@@ -90,7 +86,7 @@ async def run_shards(
     task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(answer_shard)
     given = (str(folder.path.resolve()), variables, identity.versions())
     tasks = {task.remote(shard, *given): f"shard {shard}" for shard in shards}
-    tails = [_Tail(path / "results.jsonl") for path in paths]
+    tails = [Tail(path / "results.jsonl") for path in paths]
     with folder.results.appending() as append:
 
         def take() -> None:
@@ -165,47 +161,7 @@ async def _answer(
         )
     plan = {key: value for key, value in about.items() if key not in _OWN}
     identity.start(own, variants, questions, found, {**plan, "shard": shard.as_row()})
-    async with _locked(own):
+    async with held(own.locked):
         jobs = runner.unfinished(own, variants, part)
         runner.forget(own, jobs)
         await runner.run_jobs(own, jobs)
-
-
-@asynccontextmanager
-async def _locked(folder: RunFolder) -> AsyncIterator[None]:
-    """Hold a shard's lock; a worker whose node has died may keep it for a while."""
-    deadline = time.monotonic() + _LOCK_PATIENCE
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(folder.locked())
-                break
-            except StoreError:
-                if time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(0.5)
-        yield
-
-
-class _Tail:
-    """New lines of a growing file, which may be replaced."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = 0
-        self._offset = 0
-
-    def new(self) -> list[dict[str, Any]]:
-        """The complete lines since the last call, or all if the file was replaced."""
-        try:
-            with self._path.open("rb") as file:
-                number = self._path.stat().st_ino
-                if number != self._file:
-                    self._file, self._offset = number, 0
-                file.seek(self._offset)
-                text = file.read()
-        except OSError:
-            return []
-        end = text.rfind(b"\n") + 1
-        self._offset += end
-        return [json.loads(line) for line in text[:end].splitlines()]

@@ -17,8 +17,8 @@ _POLL = 0.3
 
 async def finish(
     tasks: Mapping[Any, str], on_poll: Callable[[], None], note: Callable[[str], None], how_to_resume: str
-) -> None:
-    """Wait until all tasks have ended. A task returns None, or the error that stopped it.
+) -> list[Any]:
+    """Wait until all tasks have ended; returns what they returned. A task returns the error that stopped it.
 
     Args:
         tasks: Ray's references, and their names for messages, such as `shard 1/4`.
@@ -31,15 +31,16 @@ async def finish(
     """
     import ray
 
-    waiting, nodes = dict(tasks), NodeWatch()
+    waiting, nodes, found = dict(tasks), NodeWatch(), list[Any]()
     while waiting:
         done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
         on_poll()
         for task in done:
-            result_of(task, waiting.pop(task), how_to_resume)
+            found.append(result_of(task, waiting.pop(task), how_to_resume))
         for name in nodes.died():
             note(f"node {name} has died; its work goes on on another one")
         await asyncio.sleep(_POLL)
+    return found
 
 
 def result_of(task: Any, name: str, how_to_resume: str) -> Any:
