@@ -18,7 +18,7 @@ from tests.inference.encoders.test_endpoint import Server
 from tests.stores.hashing_encoder import HashingEncoder
 from tests.stores.test_shards import random_passages
 
-PASSAGES = 2_000
+PASSAGES = 1_500
 
 
 class Embeddings:
@@ -45,6 +45,7 @@ class Embeddings:
 @pytest.fixture
 def embeddings(home, monkeypatch):
     server = Server()
+    server.handle_error = lambda *_: None  # a client that was killed is no news
     threading.Thread(target=server.serve_forever, daemon=True).start()
     made = Embeddings(server)
     monkeypatch.setenv("HOPGRAPH_EMBED_URL", made.url)
@@ -111,7 +112,7 @@ def test_a_node_killed_in_the_middle_costs_nothing(cluster, hopgraph, embeddings
 
 @pytest.mark.slow
 def test_a_stopped_build_goes_on_with_every_vector_and_errors_are_clear(
-    cluster, hopgraph, embeddings, corpus, tmp_path, monkeypatch
+    cluster, hopgraph, embeddings, corpus, monkeypatch
 ):
     words = ("index", corpus, "-n", "x")
     ray = ("--ray", cluster.address)
@@ -135,10 +136,6 @@ def test_a_stopped_build_goes_on_with_every_vector_and_errors_are_clear(
     # What was under way when the error came was not committed: two tasks for each CPU.
     assert len(embeddings.texts) <= PASSAGES + 3 + min(first, 6 * BATCH)
     assert json.loads(out)["encoded"] < PASSAGES + 3
-    (tmp_path / "more.md").write_text("# More\n\nOne more document.\n")
-    code, out, _ = hopgraph("index", tmp_path / "more.md", "-n", "x", "--add", *ray, "--json")
-    assert code == 0
-    assert (json.loads(out)["encoded"], json.loads(out)["passages"]) == (1, PASSAGES + 4)
 
 
 def test_options_that_do_not_fit_are_named(hopgraph, embeddings, corpus):
