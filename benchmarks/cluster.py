@@ -2,6 +2,8 @@
 
     python benchmarks/cluster.py calls
     python benchmarks/cluster.py search INDEX QUESTIONS [--sizes 100000,1000000] [--shards 1,4,16]
+    python benchmarks/cluster.py serial INDEX
+    python benchmarks/cluster.py simulate
 
 `calls` evaluates `no_retrieval` (one call a question) against a simulated endpoint of 512 slots and 1 s a reply: in one
 process without Ray, and on a Ray cluster on this machine with 1, 2 and 4 workers. Calls a second are counted by the
@@ -10,6 +12,12 @@ the workers and the command after their start, `Ray's` of its servers. `linear` 
 what the cores allow by the CPU time of a call.
 
 `search` makes up passages as scale.py does, builds an index of them, and searches it with each number of shards.
+
+`serial` measures the CPU time of what the command itself does for each passage of `index --ray` and each result of
+`eval --ray`, and what the workers do: the ratio is how many workers it can feed.
+
+`simulate` calculates what dividing a fixed limit of calls costs 100 workers: how much longer a run takes than one that
+shares all slots, because a worker that has finished leaves its share unused.
 """
 
 from __future__ import annotations
@@ -22,8 +30,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import heapreplace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +44,7 @@ from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.simulation.agents import PerfectAgents
 from hopgraph.simulation.endpoint import Endpoint
 from hopgraph.simulation.gold import cases_of
+from stores.passages import Passage
 
 SLOTS, SECONDS = 512, 1.0
 GOAL = 0.9
@@ -239,6 +249,98 @@ def search(
                 figures = [_times(opened, asked, vectors, mode) for mode in _MODES]
                 row = "".join(f"{p50:>13.2f}{p99:>8.2f}" for p50, p99 in figures)
                 print(f"{len(opened):>10,}{count:>8}{seconds:>9.0f}{row}", flush=True)
+
+
+@app.command()
+def serial(
+    index: Annotated[str, typer.Argument(help="An index whose passages and vectors are taken.")],
+    passages: Annotated[int, typer.Option(help="Number of passages.")] = 5_000,
+) -> None:
+    """CPU time of the command and of its workers, in microseconds a passage or a result."""
+    from itertools import islice
+
+    from hopgraph.cluster.files import Tail
+    from hopgraph.evaluation.folder import Lines
+    from inference.encoders.configured import get_encoder
+    from stores.collect import filled
+    from stores.index import open_index
+    from stores.links import Links
+    from stores.records import Records, searchable
+    from stores.sharded_sparse import ShardedSparse
+    from stores.shards import Shards
+    from stores.vectors import KeptVectors, vector_key
+
+    taken = list(islice((p for chunk in open_index(index).passages() for p in chunk), passages))
+    encoder = get_encoder()
+    texts = [searchable(passage) for passage in taken]
+    bare = [Passage(p.id, p.title, p.text) for p in taken]
+    filled(bare[:10])
+    some = texts[:1024]
+    encoder.encode_passages(some[:64])
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        rows = {"workers: sentences": (_cpu(lambda: filled(bare)), len(taken))}
+        vectors = encoder.encode_passages(some)
+        rows["workers: vectors"] = (_cpu(lambda: encoder.encode_passages(some)), len(some))
+        records = Records(place / "passages.sqlite", writable=True)
+        rows["command: passages"] = (_cpu(lambda: records.append(taken)), len(taken))
+        kept = KeptVectors(place / "vectors.sqlite")
+        keys = [vector_key(encoder.id, text) for text in some]
+        rows["command: vectors"] = (_cpu(lambda: kept.put(keys, vectors)), len(some))
+        rows["command: hash"] = (_cpu(records.hash), len(taken))
+        shards = Shards.write(place / "shards.npy", records.ids(), 16)
+        pairs = [(p.title, p.text) for p in taken]
+
+        def words() -> None:
+            Links.build(place / "links", ShardedSparse.build_shards(place / "sparse", pairs, shards))
+
+        rows["command: words and links"] = (_cpu(words), len(taken))
+        line = {"variant": "prism", "id": "q", "trajectory": ["x" * 100] * 60}
+        with Lines(place / "part.jsonl", {"id"}).appending() as append:
+            for _ in range(passages):
+                append(line)
+
+        def take() -> None:
+            with Lines(place / "whole.jsonl", {"id"}).appending() as add:
+                for found in Tail(place / "part.jsonl").new():
+                    add(found)
+
+        rows["command: results of eval (6 KB)"] = (_cpu(take), passages)
+    for what, (seconds, count) in rows.items():
+        print(f"{what:<34}{1e6 * seconds / count:>9,.0f} µs")
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+@app.command()
+def simulate(
+    slots: Annotated[int, typer.Option(help="Calls at a time, of the whole cluster.")] = 6_400,
+    questions: Annotated[int, typer.Option(help="Number of questions.")] = 1_000_000,
+    calls_a_question: Annotated[int, typer.Option(help="Dependent calls.")] = 6,
+) -> None:
+    """Length of a run whose limit is divided, relative to one shared limit; reply times are log-normal (.8)."""
+    rng = np.random.default_rng(0)
+    print(f"{slots:,} slots, {calls_a_question} calls a question, 1 s a call on average\n")
+    print(f"{'workers':>8}{'questions':>11}{'shared s':>10}{'divided':>9}")
+    for count in (questions, questions // 10, questions // 100):
+        spread = 0.8
+        lengths = np.exp(rng.normal(-(spread**2) / 2, spread, (count, calls_a_question))).sum(axis=1)
+        shared = _makespan(lengths, slots)
+        for workers in (10, 100):
+            divided = max(_makespan(lengths[n::workers], max(1, slots // workers)) for n in range(workers))
+            print(f"{workers:>8}{count:>11,}{shared:>10,.0f}{divided / shared:>9.3f}", flush=True)
+
+
+def _makespan(lengths: Any, slots: int) -> float:
+    """Seconds until all questions are answered, each in the first slot that is free."""
+    free = [0.0] * min(slots, len(lengths))
+    for length in lengths.tolist():
+        heapreplace(free, free[0] + length)
+    return max(free)
 
 
 _MODES = ("dense", "sparse", "hybrid")

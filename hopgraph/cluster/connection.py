@@ -131,6 +131,13 @@ def _refused(address: str, error: Exception) -> InputError:
     return InputError(f"--ray {address}: {text[:400]}")
 
 
+def worker_count(cluster: Cluster, wanted: int | None) -> int:
+    """Number of workers: as many as wanted, or one per CPU; at most one for each call of a fixed limit."""
+    limit = get_settings().llm_concurrency
+    count = wanted or cluster.cpus
+    return min(count, limit) if isinstance(limit, int) else count
+
+
 def variables_of_workers(at_once: int) -> dict[str, str]:
     """The HOPGRAPH_* variables of a worker: this process's, with absolute paths.
 

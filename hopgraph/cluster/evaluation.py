@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hopgraph import loop
-from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers
+from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers, worker_count
 from hopgraph.cluster.files import Tail, held
 from hopgraph.cluster.tasks import RETRIES, finish
 from hopgraph.evaluation import identity, runner
@@ -30,8 +30,8 @@ _OWN = frozenset({"run", "created", "variants", "versions", "surroundings", "ide
 
 
 def shard_count(cluster: Cluster, questions: Sequence[Question], wanted: int | None) -> int:
-    """Number of shards of a new run: as many as wanted, or one per CPU; at most one per question."""
-    return max(1, min(wanted or cluster.cpus, len(questions)))
+    """Number of shards of a new run: one per worker, at most one per question."""
+    return max(1, min(worker_count(cluster, wanted), len(questions)))
 
 
 def collect(folder: RunFolder) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hopgraph import loop
-from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers
+from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers, worker_count
 from hopgraph.cluster.files import Tail, held
 from hopgraph.cluster.tasks import RETRIES, finish
 from hopgraph.evaluation import identity
@@ -64,8 +64,9 @@ class RayReaders:
 
         if not waiting:
             return Outcome()
-        parts = start_parts(index.name, max(1, min(self._workers or self._cluster.cpus, len(waiting))))
-        if self._workers not in (None, len(parts)):
+        wanted = worker_count(self._cluster, self._workers)
+        parts = start_parts(index.name, max(1, min(wanted, len(waiting))))
+        if self._workers is not None and len(parts) not in (wanted, len(waiting)):
             self._note(f"--workers: the unfinished reading keeps its {len(parts)} parts")
         asked, outcome = set(waiting), Outcome()
         if retried := asked & base.failed():

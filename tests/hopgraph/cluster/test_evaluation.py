@@ -195,6 +195,19 @@ def test_a_worker_has_the_variables_and_its_share_of_the_calls(home, monkeypatch
         assert found["HOPGRAPH_LLM_API_KEY"] == "secret"
 
 
+@pytest.mark.parametrize(
+    ("limit", "wanted", "expected"),
+    [("auto", None, 8), ("auto", 20, 20), ("64", None, 8), ("3", None, 3), ("3", 20, 3)],
+)
+def test_there_are_no_more_workers_than_calls_in_flight(home, monkeypatch, limit, wanted, expected):
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", limit)
+    get_settings.cache_clear()
+    cluster = connection.Cluster("local", cpus=8, nodes=1, dashboard="")
+    assert connection.worker_count(cluster, wanted) == expected
+    at_once = int(connection.variables_of_workers(expected)["HOPGRAPH_LLM_CONCURRENCY"]) if limit != "auto" else 1
+    assert limit == "auto" or at_once * expected <= int(limit)
+
+
 def test_set_up_replaces_the_variables_of_a_worker(monkeypatch):
     monkeypatch.setattr(os, "environ", {"HOPGRAPH_CACHE": "on", "PATH": os.environ["PATH"]})
     connection.set_up({"HOPGRAPH_LLM_MODEL": "m"})
