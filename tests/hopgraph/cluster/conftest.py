@@ -17,6 +17,7 @@ def three_nodes():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_agent_register_timeout_ms", "300000")  # a busy machine starts three nodes slowly
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")  # by default, everything else on a busy machine comes first
         started = _start()
         yield started
         started.shutdown()
