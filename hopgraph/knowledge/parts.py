@@ -58,7 +58,7 @@ class Part:
 
 def parts_folder(index: str) -> Path:
     """Folder of the parts of an index's reading."""
-    return index_folder(index) / "reading"
+    return index_folder(index).resolve() / "reading"
 
 
 def open_parts(index: str) -> list[Part]:
@@ -73,7 +73,7 @@ def start_parts(index: str, count: int) -> list[Part]:
     if parts := open_parts(index):
         return parts
     folder = parts_folder(index)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     parts = [Part(folder, number, count) for number in range(1, count + 1)]
     for part in parts:
         part.path("jsonl").touch()
