@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 _POSTGRES = ("postgres", "postgresql")
+_SETUP = 30.0
+"""Seconds to wait for another process that creates the tables."""
 
 
 def checkpoint_place() -> str:
@@ -113,10 +116,11 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
     try:
         try:
             # A pool's error does not give the reason; a connection's does.
-            await (await psycopg.AsyncConnection.connect(url, connect_timeout=10)).close()
-            await pool.open(wait=True, timeout=10)
-            saver = AsyncPostgresSaver(pool, serde=PackingSerializer())
-            await saver.setup()
+            async with await psycopg.AsyncConnection.connect(url, connect_timeout=10, autocommit=True) as connection:
+                await pool.open(wait=True, timeout=10)
+                saver = AsyncPostgresSaver(pool, serde=PackingSerializer())
+                await _lock_setup(connection)  # until the connection closes
+                await saver.setup()
         except psycopg.ProgrammingError:
             raise malformed from None  # its message may hold the password
         except psycopg.Error as error:
@@ -129,6 +133,19 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
         )
     finally:
         await pool.close()
+
+
+async def _lock_setup(connection: Any) -> None:
+    """Wait until no other process sets up the same database: two at once create the same tables, and one fails.
+
+    It polls, since a statement that waits for a lock would keep CREATE INDEX CONCURRENTLY from ending.
+    """
+    deadline = time.monotonic() + _SETUP
+    while time.monotonic() < deadline:
+        cursor = await connection.execute("SELECT pg_try_advisory_lock(hashtext('hopgraph checkpoints'))")
+        if (await cursor.fetchone())[0]:
+            return
+        await asyncio.sleep(0.05)
 
 
 @dataclass(frozen=True)
