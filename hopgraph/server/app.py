@@ -101,13 +101,17 @@ class Refusals:
 
 
 async def _models(request: Request) -> Response:
-    rows = await asyncio.to_thread(served_models, request.state.service.options.index)
-    return JSONResponse({"object": "list", "data": [row.row() for row in rows.values()]})
+    def rows() -> list[dict[str, Any]]:
+        return [row.row() for row in served_models(request.state.service.options.index).values()]
+
+    return JSONResponse({"object": "list", "data": await asyncio.to_thread(rows)})
 
 
 async def _model(request: Request) -> Response:
-    found = await asyncio.to_thread(find_model, request.path_params["model"], request.state.service.options.index)
-    return JSONResponse(found.row())
+    def row() -> dict[str, Any]:
+        return find_model(request.path_params["model"], request.state.service.options.index).row()
+
+    return JSONResponse(await asyncio.to_thread(row))
 
 
 async def _health(request: Request) -> Response:
