@@ -34,7 +34,7 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
     Raises:
         ApiError: The request is refused, or its run failed before the response began.
     """
-    service: Service = scope["state"]["service"]
+    service: Service = scope["app"].state.service
     request = Request(scope, receive)
     body = await request.body()
     thread = ""
