@@ -250,40 +250,40 @@ class Runner:
     def _child(self, job: Job) -> None:
         try:
             os.setsid()
-            os.chdir(self.tree)
-            log = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            seconds = max(1, round(job.cpu))
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-            ours = {self.root, Path(__file__).parent, Path(__file__).parents[1]}
-            sys.path[:] = [str(self.tree), *(place for place in sys.path if place and Path(place) not in ours)]
-            os.environ["PYTHONPATH"] = str(self.tree)
+            limit_cpu(job.cpu)
             if job.mutant is not None:
                 sys.dont_write_bytecode = True
                 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take longer to load than the tests to run
-            import pytest
-
-            scratch = self.tree.with_name(f"{self.tree.name}-tmp")
-            options = [
-                "-x",
-                "-q",
-                "--tb=no",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "pytest_asyncio.plugin",
-                f"--basetemp={scratch}",
-            ]
-            plugins = [] if job.mutant else [Recorder(self.tree, self.covering)]
-            code = int(pytest.main([*options, *job.tests], plugins))
-            sys.stdout.flush()
+            code = self.run_tests(job.tests, [] if job.mutant else [Recorder(self.tree, self.covering)])
         except BaseException as error:
             os.write(2, repr(error).encode())
             os._exit(3)
         os._exit(code)
+
+    def run_tests(self, tests: Sequence[str], plugins: Sequence[object]) -> int:
+        """Become a run of tests in the copy of the tree, and return pytest's exit code."""
+        os.chdir(self.tree)
+        log = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        ours = {self.root, Path(__file__).parent, Path(__file__).parents[1]}
+        sys.path[:] = [str(self.tree), *(place for place in sys.path if place and Path(place) not in ours)]
+        os.environ["PYTHONPATH"] = str(self.tree)
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take longer to load than the tests to run
+        import pytest
+
+        scratch = self.tree.with_name(f"{self.tree.name}-tmp")
+        options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin"]
+        code = int(pytest.main([*options, f"--basetemp={scratch}", *tests], plugins))
+        sys.stdout.flush()
+        return code
+
+
+def limit_cpu(seconds: float) -> None:
+    """End this process after so many seconds of CPU time."""
+    whole = max(1, round(seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
 
 
 def run_all(runners: Sequence[Runner], jobs: Iterable[Job]) -> Iterator[Outcome]:

@@ -31,6 +31,7 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkItem, WorkResult
 from covering import Covering
 from mutants import Job, Mutant, Outcome, Runner, copy_tree, mutants, preload, run_all
+from swapping import run_swapped
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL = 0.9
@@ -177,7 +178,7 @@ def measure(
     again = [one for one in tried if one.id in known and not known[one.id].is_killed and known[one.id].output != tests]
     if new or again:
         jobs = _jobs(runners[0], [*new, *again], files, package.name)
-        with typer.progressbar(run_all(runners, jobs), len(jobs), package.name, file=sys.stderr) as bar:
+        with typer.progressbar(run_swapped(runners, jobs, files), len(jobs), package.name, file=sys.stderr) as bar:
             for outcome in bar:
                 known[outcome.mutant.id] = result = _result(outcome, tests)
                 db.set_result(outcome.mutant.id, result)
