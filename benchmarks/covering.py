@@ -23,7 +23,7 @@ class Recorder:
         """
         Args:
             tree: The lines of Python files under it are recorded, tests left out.
-            to: A JSON file, written at the end.
+            to: A JSON file: see `write`.
         """
         self.tree, self.to = tree.resolve(), to
         self.seconds: dict[str, float] = {}
@@ -45,8 +45,8 @@ class Recorder:
         """Adds up set-up, call and teardown."""
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
 
-    def pytest_unconfigure(self) -> None:
-        """Writes the file."""
+    def write(self) -> None:
+        """Write the file, and record no more."""
         self.coverage.stop()
         data = self.coverage.get_data()
         lines = {

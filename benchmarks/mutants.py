@@ -27,7 +27,6 @@ from pathlib import Path
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
-from covering import Recorder
 
 _COMPARISONS = ("Eq_NotEq", "NotEq_Eq", "Lt_LtE", "Lt_GtE", "LtE_Lt", "LtE_Gt", "Gt_GtE", "Gt_LtE", "GtE_Gt", "GtE_Lt",
                 "Is_IsNot", "IsNot_Is")  # fmt: skip
@@ -73,6 +72,10 @@ class Mutant:
     def key(self) -> tuple[str, str, str]:
         """What it is known by when other lines of its module change."""
         return self.path, self.before, self.after
+
+    def text(self, root: Path) -> str:
+        """The mutated module."""
+        return str(mutate_code((root / self.path).read_text("utf-8"), get_operator(self.operator)(), self.occurrence))
 
 
 def mutants(root: Path, path: str) -> list[Mutant]:
@@ -161,8 +164,7 @@ def preload() -> None:
 class Job:
     """One test run."""
 
-    mutant: Mutant | None
-    """What to change; None: the tree as it is, and which test runs which line is recorded."""
+    mutant: Mutant
     tests: Sequence[str]
     """Files or ids of tests, relative to the tree."""
     limit: float
@@ -175,7 +177,7 @@ class Job:
 class Outcome:
     """The end of one test run."""
 
-    mutant: Mutant | None
+    mutant: Mutant
     code: int | None
     """pytest's exit code; None if the run exceeded its time."""
     seconds: float
@@ -205,14 +207,12 @@ class Runner:
     def start(self, job: Job) -> None:
         """Start the tests."""
         self.mutant, self.limit, self.began = job.mutant, job.limit, time.monotonic()
-        if job.mutant is not None:
-            file = self.tree / job.mutant.path
-            source = file.read_text("utf-8")
-            self._clean = (file, source, file.stat().st_mtime_ns)
-            for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
-                stale.unlink()
-            text = mutate_code(source, get_operator(job.mutant.operator)(), job.mutant.occurrence)
-            file.write_text(str(text), "utf-8")
+        file = self.tree / job.mutant.path
+        source = file.read_text("utf-8")
+        self._clean = (file, source, file.stat().st_mtime_ns)
+        for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            stale.unlink()
+        file.write_text(job.mutant.text(self.tree), "utf-8")
         sys.stdout.flush()
         self.pid = os.fork()
         if not self.pid:
@@ -234,27 +234,27 @@ class Runner:
             file.write_text(source, "utf-8")
             os.utime(file, ns=(modified, modified))
             self._clean = None
-        output = self._log.read_text("utf-8", "replace")
+        output = self.log.read_text("utf-8", "replace")
         code = None if late or not os.WIFEXITED(status) else os.WEXITSTATUS(status)
         return Outcome(self.mutant, code, seconds, usage.ru_utime + usage.ru_stime, output)
 
     @property
     def covering(self) -> Path:
-        """What a run without a mutant recorded, for `Covering.read`."""
+        """Which tests run which lines, for `Covering.read`."""
         return self.tree.with_name(f"{self.tree.name}-covering.json")
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """What the latest run printed."""
         return self.tree.with_name(f"{self.tree.name}.log")
 
     def _child(self, job: Job) -> None:
         try:
             os.setsid()
             limit_cpu(job.cpu)
-            if job.mutant is not None:
-                sys.dont_write_bytecode = True
-                os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            code = self.run_tests(job.tests, [] if job.mutant else [Recorder(self.tree, self.covering)])
+            sys.dont_write_bytecode = True
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            code = self.run_tests(job.tests, [])
         except BaseException as error:
             os.write(2, repr(error).encode())
             os._exit(3)
@@ -263,7 +263,7 @@ class Runner:
     def run_tests(self, tests: Sequence[str], plugins: Sequence[object]) -> int:
         """Become a run of tests in the copy of the tree, and return pytest's exit code."""
         os.chdir(self.tree)
-        log = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        log = os.open(self.log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -287,13 +287,8 @@ def limit_cpu(seconds: float) -> None:
 
 
 def run_all(runners: Sequence[Runner], jobs: Iterable[Job]) -> Iterator[Outcome]:
-    """The outcomes of all jobs, as they come; each runner works on one at a time. Without tests nothing fails."""
-    waiting, busy, free = deque[Job](), list[Runner](), list(runners)
-    for job in jobs:
-        if job.tests:
-            waiting.append(job)
-        else:
-            yield Outcome(job.mutant, 0, 0.0, 0.0, "")
+    """The outcomes of all jobs, as they come; each runner works on one at a time."""
+    waiting, busy, free = deque(jobs), list[Runner](), list(runners)
     while waiting or busy:
         while free and waiting:
             busy.append(free.pop())

@@ -29,9 +29,8 @@ from typing import Annotated, NamedTuple
 import typer
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkItem, WorkResult
-from covering import Covering
-from mutants import Job, Mutant, Outcome, Runner, copy_tree, mutants, preload, run_all
-from swapping import run_swapped
+from mutants import Mutant, Outcome, Runner, copy_tree, mutants, preload
+from swapping import try_all
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL = 0.9
@@ -177,8 +176,10 @@ def measure(
     db.add_work_items(WorkItem.single(one.id, _spec(one)) for one in new if one.id not in there)
     again = [one for one in tried if one.id in known and not known[one.id].is_killed and known[one.id].output != tests]
     if new or again:
-        jobs = _jobs(runners[0], [*new, *again], files, package.name)
-        with typer.progressbar(run_swapped(runners, jobs, files), len(jobs), package.name, file=sys.stderr) as bar:
+        if runners[0].root == ROOT:
+            preload()
+        outcomes = try_all(runners, [*new, *again], files, package.name)
+        with typer.progressbar(outcomes, len(new) + len(again), package.name, file=sys.stderr) as bar:
             for outcome in bar:
                 known[outcome.mutant.id] = result = _result(outcome, tests)
                 db.set_result(outcome.mutant.id, result)
@@ -202,22 +203,6 @@ def _result(outcome: Outcome, tests: str) -> WorkResult:
     if outcome.code in (3, 4, 5):
         raise SystemExit(f"the tests of {outcome.mutant} could not be run:\n{outcome.output}")
     return WorkResult(WorkerOutcome.NORMAL, _TIMED_OUT if outcome.code is None else outcome.failed, TestOutcome.KILLED)
-
-
-def _jobs(runner: Runner, tried: Sequence[Mutant], files: Sequence[str], name: str) -> list[Job]:
-    """The tests that run each mutant's line, with ten times the time that they usually take."""
-    if runner.root == ROOT:
-        preload()
-    (usual,) = run_all([runner], [Job(None, files, 600, 600)])
-    if usual.code != 0:
-        raise SystemExit(f"the tests of {name} fail without a mutant:\n{usual.output}")
-    covering, jobs = Covering.read(runner.tree, runner.covering), []
-    for one in tried:
-        tests = covering.of(one.path, one.start)
-        usually = 1.0 if tests is None else covering.share(tests)
-        limit, cpu = 30 + 10 * usually * usual.seconds, 10 + 10 * usually * usual.cpu
-        jobs.append(Job(one, files if tests is None else tests, limit, cpu))
-    return jobs
 
 
 def _digest(root: Path, files: Sequence[str]) -> str:

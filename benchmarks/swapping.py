@@ -1,7 +1,8 @@
-"""Mutants within functions, tried in a process that has imported the project and collected its tests already.
+"""Mutants tried on the tests that run their line.
 
-It forks for each mutant, and the fork exchanges the code of the module's functions for that of the mutated text. What
-runs when a module is imported can't be exchanged so: those mutants are left to `mutants.run_all`.
+Those within functions are tried in a process that has imported the project and collected its tests: it forks for each
+mutant, and the fork exchanges the code of the module's functions for that of the mutated text. What runs when a module
+is imported can't be exchanged so; those mutants are tried on all tests, each in a process that imports the module anew.
 """
 
 from __future__ import annotations
@@ -13,87 +14,120 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 
 import pytest
-from cosmic_ray.mutating import mutate_code
-from cosmic_ray.plugins import get_operator
-from mutants import Job, Outcome, Runner, limit_cpu, run_all
+from covering import Covering, Recorder
+from mutants import Job, Mutant, Outcome, Runner, limit_cpu, run_all
 
 _UNUSABLE = 9
 """Exit code of a fork whose code can't be exchanged."""
 
 
-def run_swapped(runners: Sequence[Runner], jobs: Sequence[Job], files: Sequence[str]) -> Iterator[Outcome]:
-    """The outcomes of all jobs, as they come.
+def try_all(runners: Sequence[Runner], tried: Sequence[Mutant], files: Sequence[str], name: str) -> Iterator[Outcome]:
+    """The outcomes of mutants, as they come. One whose line no test runs survives.
 
     Args:
         runners: Where to run tests.
-        jobs: What to run: files as a whole if the mutant's code runs when it is imported, else single tests.
-        files: All tests.
+        tried: The mutants.
+        files: All tests, as files or folders relative to the tree.
+        name: Of the package, for errors.
+
+    Raises:
+        SystemExit: The tests fail without a mutant.
     """
-    single = [number for number, job in enumerate(jobs) if job.mutant and job.tests and list(job.tests) != list(files)]
     read, write = os.pipe()
     workers = []
     for place, runner in enumerate(runners):
         pid = os.fork()
         if not pid:
             os.close(read)
-            own = {number: jobs[number] for number in single[place :: len(runners)]}
+            own = {number: tried[number] for number in range(place, len(tried), len(runners))}
             try:
-                runner.run_tests(files, [_Loop(runner.tree, own, write)] if own else [])
+                runner.run_tests(files, [recorder := Recorder(runner.tree, runner.covering),
+                                         _Loop(runner, own, recorder, write)])  # fmt: skip
             finally:
                 os._exit(0)
         workers.append(pid)
     os.close(write)
-    left = dict(enumerate(jobs))
+    left = dict(enumerate(tried))
+    usual: tuple[float, float] | None = None
     try:
         with os.fdopen(read) as lines:
             for line in lines:
-                told = json.loads(line)
-                job = left.pop(told["number"])
-                yield Outcome(job.mutant, told["code"], told["seconds"], told["cpu"], told["failed"])
+                number, code, seconds, cpu, failed = json.loads(line)
+                if number is None:
+                    usual = (seconds, cpu) if code == 0 else None
+                else:
+                    yield Outcome(left.pop(number), code, seconds, cpu, failed)
     finally:
         for pid in workers:
             os.waitpid(pid, 0)
-    yield from run_all(runners, list(left.values()))
+    if usual is None:
+        raise SystemExit(f"the tests of {name} fail without a mutant:\n{runners[0].log.read_text('utf-8', 'replace')}")
+    yield from run_all(runners, [_job(one, files, 1.0, usual) for one in left.values()])
+
+
+def _job(mutant: Mutant, tests: Sequence[str], share: float, usual: tuple[float, float]) -> Job:
+    """A run with ten times the time that its tests usually take."""
+    seconds, cpu = usual
+    return Job(mutant, tests, 30 + 10 * share * seconds, 10 + 10 * share * cpu)
 
 
 class _Loop:
-    """A plugin of pytest whose loop over the tests forks for each job, and runs the job's tests alone."""
+    """A plugin of pytest whose loop over the tests forks: once for all of them, then for each mutant."""
 
-    def __init__(self, tree: Path, jobs: Mapping[int, Job], write: int) -> None:
-        self.tree, self.jobs, self.write = tree, jobs, write
+    def __init__(self, runner: Runner, tried: dict[int, Mutant], recorder: Recorder, write: int) -> None:
+        self.runner, self.tried, self.recorder, self.write = runner, tried, recorder, write
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
         self.failed = ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Tells the outcome of each job, one a line of JSON."""
+        """Tells each outcome: number, exit code, seconds, CPU seconds, failed test; the number of no mutant is None."""
         for one in gc.get_objects():
-            if type(one) is FunctionType and one.__code__.co_filename.startswith(str(self.tree)):
+            if type(one) is FunctionType and one.__code__.co_filename.startswith(str(self.runner.tree)):
                 self.functions[one.__code__.co_filename].append(one)
+        code, *usual = self._forked(session.items, None, 600, 600)
+        self.recorder.coverage.stop()
+        session.config.pluginmanager.unregister(self.recorder)
+        self._tell(None, code, *usual)
+        if code != 0:
+            return True
         items = {item.nodeid: item for item in session.items}
-        if self._forked(list(items.values()), Job(None, (), 600, 600))[0] != 0:
-            return True  # in forks the tests fail without a mutant
-        for number, job in self.jobs.items():
-            code, seconds, cpu = self._forked([items[test] for test in job.tests], job)
+        covering = Covering.read(self.runner.tree, self.runner.covering)
+        for number, mutant in self.tried.items():
+            tests = covering.of(mutant.path, mutant.start)
+            if not tests:
+                if tests is not None:
+                    self._tell(number, 0, 0.0, 0.0)
+                continue
+            job = _job(mutant, tests, covering.share(tests), (usual[0], usual[1]))
+            code, *took = self._forked([items[test] for test in tests], mutant, job.limit, job.cpu)
             if code != _UNUSABLE:
-                failed = (self.tree.with_name("failed")).read_text() if code == 1 else ""
-                row = {"number": number, "code": code, "seconds": seconds, "cpu": cpu, "failed": failed}
-                os.write(self.write, json.dumps(row).encode() + b"\n")
+                self._tell(number, code, *took)
         return True
 
-    def _forked(self, items: Sequence[pytest.Item], job: Job) -> tuple[int | None, float, float]:
-        """Exit code, None after the time limit; seconds, and seconds of CPU time."""
+    def _tell(self, number: int | None, code: int | None, seconds: float, cpu: float) -> None:
+        failed = self._note.read_text("utf-8") if code in (1, 3) else ""
+        os.write(self.write, json.dumps([number, code, seconds, cpu, failed]).encode() + b"\n")
+
+    @property
+    def _note(self) -> Path:
+        return self.runner.tree.with_name(f"{self.runner.tree.name}-failed")
+
+    def _forked(
+        self, items: Sequence[pytest.Item], mutant: Mutant | None, limit: float, cpu: float
+    ) -> tuple[int | None, float, float]:
+        """Exit code, None where a limit was exceeded; seconds, and seconds of CPU time."""
         began = time.monotonic()
         pid = os.fork()
         if not pid:
-            self._run(items, job)
+            self._run(items, mutant, cpu)
         ended = 0
-        while not ended and time.monotonic() - began < job.limit:
+        while not ended and time.monotonic() - began < limit:
             ended, status, usage = os.wait4(pid, os.WNOHANG)
             time.sleep(0.0 if ended else 0.005)
         with contextlib.suppress(ProcessLookupError):
@@ -103,19 +137,23 @@ class _Loop:
         code = os.WEXITSTATUS(status) if ended and os.WIFEXITED(status) else None
         return code, time.monotonic() - began, usage.ru_utime + usage.ru_stime
 
-    def _run(self, items: Sequence[pytest.Item], job: Job) -> None:
+    def _run(self, items: Sequence[pytest.Item], mutant: Mutant | None, cpu: float) -> None:
         code = 3
         try:
             os.setsid()
-            limit_cpu(job.cpu)
-            if job.mutant is not None and not self._swap(job):
+            limit_cpu(cpu)
+            if mutant is not None and not self._swap(mutant):
                 os._exit(_UNUSABLE)
             for item, following in zip(items, [*items[1:], None], strict=True):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if self.failed:
                     break
-            self.tree.with_name("failed").write_text(self.failed)
+            if mutant is None:
+                self.recorder.write()
+            self._note.write_text(self.failed, "utf-8")
             code = 1 if self.failed else 0
+        except BaseException as error:
+            self._note.write_text(repr(error), "utf-8")
         finally:
             os._exit(code)
 
@@ -124,15 +162,13 @@ class _Loop:
         if report.failed and not self.failed:
             self.failed = f"FAILED {report.nodeid}"
 
-    def _swap(self, job: Job) -> bool:
-        """Give the module's functions the code of the mutated text; False if it has no such functions."""
-        assert job.mutant is not None
-        file = self.tree / job.mutant.path
-        text = mutate_code(file.read_text("utf-8"), get_operator(job.mutant.operator)(), job.mutant.occurrence)
+    def _swap(self, mutant: Mutant) -> bool:
+        """Give the module's functions the code of the mutated text; False if that can't be done."""
+        file = str(self.runner.tree / mutant.path)
         made: dict[tuple[str, int], list[CodeType]] = defaultdict(list)
-        for code in _nested(compile(str(text), str(file), "exec")):
+        for code in _nested(compile(mutant.text(self.runner.tree), file, "exec")):
             made[_key(code)].append(code)
-        pairs = [(one, made[_key(one.__code__)]) for one in self.functions[str(file)]]
+        pairs = [(one, made[_key(one.__code__)]) for one in self.functions[file]]
         if not pairs or any(len(new) != 1 or new[0].co_freevars != one.__code__.co_freevars for one, new in pairs):
             return False  # such as two lambdas in one line
         for one, new in pairs:
