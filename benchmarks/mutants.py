@@ -47,9 +47,9 @@ _LIBRARIES = ("pytest", "pytest_asyncio", "numpy", "langgraph.graph", "langgraph
               "spacy", "langchain_core.retrievers")  # fmt: skip
 """What the tests import and what starts no thread; fewer only make a run slower."""
 
-_NO_BEHAVIOUR = frozenset({"places", "frozen", "kw_only", "maxsize"})
+_NO_BEHAVIOUR = frozenset({"places", "frozen", "kw_only", "maxsize", "strict"})
 """Arguments that are left alone: positions of a metric's columns (`Metric.places`), of which only the order counts,
-what mypy checks of dataclasses, and sizes of caches."""
+what mypy checks of dataclasses, sizes of caches, and what `zip` asserts."""
 
 
 @dataclass(frozen=True)
