@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,22 +14,30 @@ from tests.hopgraph.evaluation.conftest import hopgraph, questions  # noqa: F401
 @pytest.fixture(scope="package")
 def three_nodes():
     """One cluster for all tests, since starting it takes most of their time."""
-    from ray.cluster_utils import Cluster
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_agent_register_timeout_ms", "300000")  # a busy machine starts three nodes slowly
-        # Ray gives a node thirty seconds: now five minutes.
-        slowly = SimpleNamespace(**{**vars(time), "monotonic": lambda: time.monotonic() / 10})
-        patch.setattr("ray._private.node.time", slowly)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_worker_niceness", "0")  # by default, everything else on a busy machine comes first
-        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        try:
-            for _ in range(2):
-                started.add_node(num_cpus=1)
-            yield started
-        finally:
-            started.shutdown()
+        started = _start()
+        yield started
+        started.shutdown()
+
+
+def _start(attempts: int = 5):
+    """A node gives its agents fifteen seconds to start, which a busy machine may exceed."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster()
+    try:
+        made.add_node(num_cpus=1, include_dashboard=False)
+        for _ in range(2):
+            made.add_node(num_cpus=1)
+    except Exception:
+        made.shutdown()
+        if attempts == 1:
+            raise
+        return _start(attempts - 1)
+    return made
 
 
 @pytest.fixture
