@@ -497,3 +497,8 @@ async def test_an_answer_s_probability_has_four_places_and_no_answer_has_none(mo
     first, second = (await run(top_k=1))["plan"]
     assert (first["answer"], first["answer_from"], first["probability"]) == ("Ann Lee", "film#1", 0.1235)
     assert (second["answer"], second["answer_from"], second["probability"]) == ("", "", None)
+
+
+async def test_a_run_that_goes_well_names_no_fallback(model, base):
+    model(play())
+    assert {step["fallback"] for step in (await run())["trajectory"]} == {""}
