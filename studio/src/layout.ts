@@ -8,6 +8,7 @@ import type { Graph } from "./GraphView";
 export interface Drawing {
   nodes: Node[];
   edges: Edge[];
+  size: { width: number; height: number };
 }
 
 const HEIGHT = 36;
@@ -31,7 +32,7 @@ export async function layOut(graph: Graph): Promise<Drawing> {
     targets: [edge.target],
     labels: edge.data ? [{ text: edge.data, width: edge.data.length * 5.6 + 8, height: 15 }] : [],
   }));
-  const placed = await new Elk().layout({
+  const placed: ElkNode = await new Elk().layout({
     id: "root",
     children,
     edges,
@@ -53,7 +54,11 @@ export async function layOut(graph: Graph): Promise<Drawing> {
     nodes.push(nodeOf(child, inner.length > 0));
     for (const own of inner) nodes.push({ ...nodeOf(own, false), parentId: child.id });
   }
-  return { nodes, edges: graph.edges.map((edge, at) => edgeOf(edge, placed.edges?.[at], at)) };
+  return {
+    nodes,
+    edges: graph.edges.map((edge, at) => edgeOf(edge, placed.edges?.[at], at)),
+    size: { width: placed.width ?? 1, height: placed.height ?? 1 },
+  };
 }
 
 const widthOf = (name: string) => (name.startsWith("__") ? 64 : Math.max(110, labelOf(name).length * 7.6 + 56));
