@@ -24,6 +24,7 @@ def build_index(
     *,
     add: bool = False,
     strict: bool = True,
+    shards: int | None = None,
     progress: Progress | None = None,
 ) -> Built:
     """Make an index, or replace all passages of the one there is. Blocks until it can be searched.
@@ -40,6 +41,7 @@ def build_index(
         add: Add to the index that is there; a passage with a known id takes the place of that one.
         strict: Raise for a file that can't be read; otherwise it is in `Built.failed`, with the reason, and the others
             are indexed.
+        shards: Number of parts of a large index. Default: as many as it has, or one. Not with `add`.
         progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
             done, and of how many (None: not known yet).
 
@@ -52,7 +54,13 @@ def build_index(
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"passages: must be a list, not {type(given).__name__}")
     failed: list[Unread] = []
-    built = (add_to_index if add else build)(name, _located(given, strict, failed), progress=progress)
+    located = _located(given, strict, failed)
+    if add and shards is not None:
+        raise InputError("shards: can't be given with add", hint="stores.build.rebuild_index changes the number")
+    if add:
+        built = add_to_index(name, located, progress=progress)
+    else:
+        built = build(name, located, shards=shards, progress=progress)
     built.failed = [unread.reason for unread in failed]
     return built
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hopgraph.sources import JSON_LINES, Unread
+from hopgraph.sources import Unread, is_json_lines
 from inference.errors import InputError
 from stores.collect import Located
-from stores.documents import Parse, read_document
+from stores.documents import read_document
 from stores.passages import check_numbered, read_numbered
 from stores.readers.isolated import IsolatedParser
 
+Locate = Callable[[Path], Iterator[Located]]
+"""Gives the passages of a file."""
 _EVERY = 256
 """Passages of a file between two reports."""
 
@@ -41,30 +43,28 @@ class Reading:
         self._strict = strict
         self._progress = progress
 
-    def read(self) -> Iterator[Located]:
+    def read(self, locate: Locate | None = None) -> Iterator[Located]:
         """All passages, each with its place and its file.
+
+        Args:
+            locate: Gives the passages of one file; default: this process reads it.
 
         Raises:
             InputError: A file can't be read, and reading is strict; or none can be read.
         """
-        yield from self.tried()
+        yield from self.tried(locate)
         self.check()
 
-    def tried(self) -> Iterator[Located]:
+    def tried(self, locate: Locate | None = None) -> Iterator[Located]:
         """As `read`, without an error if no file can be read."""
         with IsolatedParser() as parser:
             for path in self.files:
-                yield from self.read_file(path, parser.parse)
+                yield from self.read_file(path, locate or located_by(parser))
 
-    def read_file(self, path: Path, parse: Parse) -> Iterator[Located]:
-        """Passages of one file; none if it can't be read.
-
-        Args:
-            path: The file.
-            parse: Reads documents that are read as a whole.
-        """
+    def read_file(self, path: Path, locate: Locate) -> Iterator[Located]:
+        """Passages of one file; none if it can't be read."""
         try:
-            yield from self.counted(_located(path, parse))
+            yield from self.counted(locate(path))
         except InputError as error:
             if self._strict:
                 raise
@@ -106,11 +106,22 @@ def read_sources(files: Sequence[Path]) -> Iterator[Located]:
     return Reading(files, strict=True).read()
 
 
-def _located(path: Path, parse: Parse) -> Iterator[Located]:
-    if path.name.lower().endswith(JSON_LINES):
-        check_numbered(path)
-        for line, passage in read_numbered(path):
-            yield Located(f"{path}, line {line}", replace(passage, file=str(path)))
+def located_by(parser: IsolatedParser) -> Locate:
+    """Reads a file with a parser."""
+    return lambda path: read_source(path, str(path), parser)
+
+
+def read_source(path: Path, name: str, parser: IsolatedParser) -> Iterator[Located]:
+    """All passages of a file, which is named otherwise in them. Errors as for `read_sources`."""
+    if is_json_lines(path):
+        yield from read_json_lines(path, name)
     else:
-        for number, passage in enumerate(read_document(path, name=str(path), parse=parse), start=1):
-            yield Located(f"{path}, passage {number}", replace(passage, file=str(path)))
+        for number, passage in enumerate(read_document(path, name=name, parse=parser.parse), start=1):
+            yield Located(f"{name}, passage {number}", replace(passage, file=name))
+
+
+def read_json_lines(path: Path, name: str) -> Iterator[Located]:
+    """All passages of a JSON Lines file, all lines of which are checked first. Errors as for `read_sources`."""
+    check_numbered(path)
+    for line, passage in read_numbered(path):
+        yield Located(f"{name}, line {line}", replace(passage, file=name))

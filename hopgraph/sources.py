@@ -90,6 +90,11 @@ def find_sources(paths: Sequence[Path], *, exclude: Sequence[str] = (), strict: 
     return found
 
 
+def is_json_lines(path: Path) -> bool:
+    """Whether a file has a passage a line; the others are documents."""
+    return path.name.lower().endswith(JSON_LINES)
+
+
 def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterator[Path]:
     specs = {folder: [given]} if given else {}
     skipped = found.skipped

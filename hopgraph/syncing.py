@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from hopgraph.reading import Reading
+from hopgraph.reading import Reading, located_by
 from hopgraph.sources import Sources, Unread
 from inference.encoders.configured import get_encoder
 from inference.errors import StoreError
@@ -158,7 +158,7 @@ def _passages(name: str, reading: Reading, digests: dict[str, str]) -> Iterator[
                 reading.end_file()
                 continue
             failed = len(reading.failed)
-            yield from reading.read_file(path, parser.parse)
+            yield from reading.read_file(path, located_by(parser))
             if len(reading.failed) > failed:
                 digests[file] = UNREADABLE + digests[file]
                 if old is not None and file in names:

@@ -140,7 +140,8 @@ class Settings(BaseSettings):
     embed_passage_prefix: str | None = None
     """Text put before every passage. Unset: the model's default."""
     chroma_url: str | None = None
-    """A Chroma server, such as http://127.0.0.1:8100. Unset: embedded Chroma."""
+    """A Chroma server, such as http://127.0.0.1:8100, or several, separated by commas, for an index in shards. Unset:
+    embedded Chroma."""
 
     def server(self, role: Role) -> Server:
         """The role's server, or the default one; with the role's model, or the default one."""

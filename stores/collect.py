@@ -63,6 +63,7 @@ def collect(
     remove: Sequence[str],
     result: Built,
     tell: Progress,
+    fill_sentences: Callable[[Iterable[list[Passage]]], Iterator[list[Passage]]],
 ) -> set[str]:
     """Write the passages of the new version: those kept from the old one, then the given ones.
 
@@ -78,8 +79,8 @@ def collect(
         with contextlib.closing(Records(old / "passages.sqlite")) as before:
             intake.altered.update(passage.file for passage in fresh)
             given = _keep(before, records, fresh, set(remove), result, intake.altered)
-    for batch in batches(given, READ_BATCH):
-        records.append(_filled(batch))
+    for batch in fill_sentences(batches(given, READ_BATCH)):
+        records.append(batch)
         tell("read", records.count, None)
     if not records.count:
         if remove:
@@ -140,7 +141,7 @@ def _keep(
                 rows += [part for key in sorted(again) for part in groups.pop(key, [])]
             else:
                 rows.append(passage)
-        records.append(_filled(rows))
+        records.append(filled(rows))
     result.replaced = len(replaced)
     if unknown:
         listed = ", ".join(sorted(unknown)[:10])
@@ -181,7 +182,7 @@ def content_hash(old: Path | None, records: Records) -> ContentHash:
     return ContentHash(found, known=found == before)
 
 
-def _filled(passages: list[Passage]) -> list[Passage]:
+def filled(passages: list[Passage]) -> list[Passage]:
     """The passages, with sentences filled in by spaCy where missing."""
     missing = [i for i, passage in enumerate(passages) if not passage.sentences]
     for i, sentences in zip(missing, split_sentences([passages[i].text for i in missing]), strict=True):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph.cli import completion
-from hopgraph.cli.errors import print_json
+from hopgraph.cli.errors import note, print_json
 from hopgraph.cli.index_report import printer, report, telling
+from hopgraph.cli.on_ray import Ray, connected
 from hopgraph.cli.options import AsJson
 from hopgraph.cli.stopping import stoppable
 
@@ -63,6 +64,20 @@ def index(
     strict: Annotated[
         bool, typer.Option("--strict", help="Change nothing if a file can't be read. Default: index the others.")
     ] = False,
+    shards: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of parts of a large index; as before, or 1.", show_default=False),
+    ] = None,
+    reshard: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Rebuild the index in N shards; vectors are kept.", show_default=False),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Encode and store on a Ray cluster: HOST:PORT, auto or local.", show_default=False
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build an index of files, or add to one with --add.
@@ -80,10 +95,18 @@ def index(
     usage = f"hopgraph index {given} --name {name or 'mine'}" if given else index_command(name or "mine")
     if not name:
         raise InputError("--name is missing", hint=usage)
-    if (bool(files) + bool(remove) + rebuild) != 1 or ((add or sync) and not files) or (add and sync):
-        raise InputError("give one of: files (with --add or --sync, or neither), --remove ID, --rebuild", hint=usage)
+    if (bool(files) + bool(remove) + (rebuild or reshard is not None)) != 1 or ((add or sync) and not files):
+        given_one = "give one of: files (with --add or --sync, or neither), --remove ID, --rebuild, --reshard N"
+        raise InputError(given_one, hint=usage)
+    if add and sync:
+        raise InputError("give one of: --add, --sync", hint=usage)
+    if shards is not None and (add or sync or not files):
+        hint = "--reshard N changes an existing index"
+        raise InputError("--shards requires files, without --add and --sync", hint=hint)
     if replace and (add or not files):
         raise InputError("--replace requires files and can't be combined with --add", hint=usage)
+    if ray is not None and (remove or sync):
+        raise InputError("--ray: can't be combined with --remove and --sync")
     if watch and (not sync or as_json):
         raise InputError("--watch requires --sync and can't be combined with --json", hint=f"{usage} --sync --watch")
     if sync:
@@ -92,17 +115,28 @@ def index(
         run_sync(name, files or [], exclude or [], strict=strict, replace=replace, watch=watch, as_json=as_json)
         return
     sources = find_sources(files, exclude=exclude or [], strict=strict) if files else Sources()
-    with stoppable("run the same command again to resume"), telling() as (shown, tell, tell_files):
+    with (
+        stoppable("run the same command again to resume"),
+        connected(Ray(ray) if ray else None) as cluster,
+        telling() as (shown, tell, tell_files),
+    ):
+        workers = None
         reading = Reading(sources.files, strict=strict, progress=tell_files)
-        if rebuild:
-            built = build.rebuild_index(name, progress=tell)
+        passages = reading.read()
+        if cluster is not None:
+            from hopgraph.cluster.indexing import RayWorkers
+
+            workers = RayWorkers(cluster, name, note)
+            passages = reading.read(workers.reader(sources.files))
+        if rebuild or reshard is not None:
+            built = build.rebuild_index(name, shards=reshard, workers=workers, progress=tell)
         elif remove:
             built = build.remove_from_index(name, remove, progress=tell)
         elif add:
-            built = build.add_to_index(name, reading.read(), progress=tell)
+            built = build.add_to_index(name, passages, workers=workers, progress=tell)
         else:
             ask = None if replace else _replacing(name, shown)
-            built = build.build_index(name, reading.read(), progress=tell, confirm=ask)
+            built = build.build_index(name, passages, shards=shards, workers=workers, progress=tell, confirm=ask)
     report(built, sources, [*sources.failed, *reading.failed], as_json=as_json)
 
 

@@ -67,6 +67,7 @@ def _row(built: Built, sources: Sources, failed: Sequence[Unread], synced: Synce
         "hash": manifest.hash,
         "passages": manifest.passages,
         "articles": manifest.articles,
+        "shards": manifest.shards,
         "read": built.read,
         "duplicates": built.duplicates,
         "empties": built.empties,
@@ -100,8 +101,9 @@ def _print(built: Built, sources: Sources, failed: Sequence[Unread], synced: Syn
     console, warn = printer(Console()), printer(Console(stderr=True))
     manifest = built.manifest
     cut = f" (of {counted(manifest.articles, 'article')})" if manifest.articles != manifest.passages else ""
+    parts = f" in {manifest.shards:,} shards" if manifest.shards > 1 else ""
     size = f", {built.size / 1e6:,.1f} MB" if built.size else ""
-    console(f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}{size}, {built.seconds:,.1f} s")
+    console(f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}{parts}{size}, {built.seconds:,.1f} s")
     if synced is None or synced.changed:
         known = manifest.passages - built.encoded
         console(f"  encoded {built.encoded:,} with {manifest.encoder}; {known:,} already encoded")
