@@ -54,6 +54,8 @@ class Hit:
     sparse_rank: int | None
     named_in: str | None = None
     """Id of the passage that names its title, if it is here for that."""
+    relevance: float | None = None
+    """A reranker's score, if one gave the order (`stores.reranking`)."""
 
     @property
     def found_by(self) -> Literal["dense", "sparse", "both", "link"]:

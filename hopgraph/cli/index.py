@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopgraph.cli import completion
-from hopgraph.cli.errors import print_json
+from hopgraph.cli.errors import note, print_json
 from hopgraph.cli.options import AsJson
 from hopgraph.cli.stopping import stoppable
 
@@ -107,6 +107,13 @@ def search(
             autocompletion=completion.modes,
         ),
     ] = "hybrid",
+    rerank: Annotated[
+        bool,
+        typer.Option(
+            "--rerank",
+            help="Retrieve four times as many, and keep the most relevant by the configured reranker.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search an index, and show the rank of each passage in both halves of the search."""
@@ -119,9 +126,25 @@ def search(
     if not query.strip():
         raise InputError("the query is empty", hint=f'hopgraph search "..." --index {name}')
     opened = open_index(name)
-    hits = opened.search(query, k, chosen[mode])
+    found: dict[str, Any] = {"index": name, "query": query, "mode": mode}
+    if rerank:
+        from stores.reranking import search_reranked
+
+        reranked = search_reranked(opened, query, k, chosen[mode])
+        hits, scores = reranked.hits, reranked.scores
+        if reranked.problem:
+            note(f"{reranked.problem}; the search's order was kept")
+        found["reranked"] = {
+            "model": scores.model if scores else None,
+            "tokens": scores.tokens if scores else 0,
+            "truncated": scores.truncated if scores else 0,
+            "seconds": round(reranked.seconds, 3),
+            "problem": reranked.problem,
+        }
+    else:
+        hits = opened.search(query, k, chosen[mode])
     if as_json:
-        print_json({"index": name, "query": query, "mode": mode, "hits": _rows(opened, hits)})
+        print_json(found | {"hits": _rows(opened, hits)})
     else:
         _print_hits(opened, hits)
 
@@ -196,12 +219,12 @@ def _print_summary(built: Built, sources: Sources) -> None:
         console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")
     elif built.replaced or built.removed:
         console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
-    for what, note, places in (
+    for what, remark, places in (
         ("duplicate id", ", only the first passage of each was kept", built.duplicates),
         ("empty text", "", built.empties),
     ):
         if places:
-            warn(f"  {counted(len(places), what)}{note}:", style="yellow")
+            warn(f"  {counted(len(places), what)}{remark}:", style="yellow")
             for place in places[:SHOWN]:
                 warn(f"    {place}", style="yellow")
             if len(places) > SHOWN:
@@ -228,6 +251,7 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
             for half, rank in (("meaning", hit.dense_rank), ("words", hit.sparse_rank))
         )
         ranks = ranks if hit.named_in is None else why
+        ranks += "" if hit.relevance is None else f", relevance {hit.relevance:.4f}"
         console(f"{number}. {passage.title or '(no title)'}", style="bold")
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"

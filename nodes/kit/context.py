@@ -78,6 +78,14 @@ class Context(BaseModel):
             "name; `paper` is the retriever of the method's paper."
         ),
     )
+    rerank: Literal["off", "model", "listwise"] = Field(
+        default="off",
+        title="Rerank",
+        description=(
+            "Four times as many passages are retrieved, and the most relevant kept: `model` asks the cross-encoder of "
+            "HOPGRAPH_RERANK_URL or HOPGRAPH_RERANK_MODEL, `listwise` has the chat model rank them (RankGPT)."
+        ),
+    )
     preset: Literal["default", "paper"] = Field(
         default="default",
         title="Preset",
@@ -180,6 +188,10 @@ class Context(BaseModel):
             InputError: Something is missing; the message names the setting.
             StoreError: Trained weights can't be read.
         """
+        if self.rerank == "model":
+            from inference.rerankers.configured import check_reranker
+
+            check_reranker()
 
     def threshold_of(self, node: str) -> float | None:
         """The threshold of a node's score; None if nothing depends on it."""
