@@ -15,6 +15,8 @@ from hopgraph.sources import find_sources, read_sources
 from inference.settings import get_settings
 from stores import manifest
 from stores.index import open_index
+from stores.retriever import HopgraphRetriever
+from tests.reranking import RerankServer
 from tests.stores.conftest import encoder  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +80,33 @@ def test_json_is_one_object_on_stdout(hopgraph, corpus):
     assert hits[0]["id"] == "a"
     assert hits[0]["found_by"] == "both"
     assert hits[0]["dense_rank"] == hits[0]["sparse_rank"] == 1
+
+
+def test_a_reranked_search_shows_relevance_and_says_when_the_reranker_is_away(hopgraph, corpus, monkeypatch):
+    hopgraph("index", corpus, "--name", "x")
+    code, out, err = hopgraph("search", "nirvana", "--index", "x", "--rerank")
+    assert (code, out) == (2, "")
+    assert "no reranking model is configured" in err
+    with RerankServer().running() as server:
+        monkeypatch.setenv("HOPGRAPH_RERANK_URL", server.url)
+        monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+        get_settings.cache_clear()
+        code, out, err = hopgraph("search", "nirvana", "--index", "x", "-k", 1, "--rerank", "--json")
+        found = json.loads(out)
+        assert (code, err, [hit["id"] for hit in found["hits"]]) == (0, "", ["a"])
+        assert found["hits"][0]["relevance"] == 1.0
+        assert found["reranked"] | {"seconds": 0} == {
+            "model": "served", "tokens": 23, "truncated": 0, "seconds": 0, "problem": "",
+        }  # fmt: skip
+        assert len(server.requests[0]["documents"]) == 3
+        assert "relevance 1.0000" in hopgraph("search", "nirvana", "--index", "x", "--rerank")[1]
+        (document,) = HopgraphRetriever(index="x", k=1, rerank=True).invoke("nirvana")
+        assert (document.id, document.metadata["relevance"]) == ("a", 1.0)
+        server.answer = lambda request: (500, "{}")
+        code, out, err = hopgraph("search", "nirvana", "--index", "x", "--rerank")
+        assert code == 0
+        assert "Nevermind" in out
+        assert "is away: it answered with status 500: {}; the search's order was kept" in err
 
 
 def test_search_shows_ranks_and_lets_no_passage_speak_to_the_terminal(hopgraph, corpus):
