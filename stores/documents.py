@@ -9,13 +9,15 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inference.errors import InputError
 from stores.cutting import LONG_PASSAGE, MAX_WORDS, cut_sentences, part_ids, shorten_sentences, split_passage
 from stores.encodings import clean_text, find_encoding
-from stores.markup import Section, read_html, read_markdown, read_text
+from stores.markup import Section, markdown_fields, read_html, read_markdown, read_text
+from stores.metadata import as_metadata, typed_columns
 from stores.passages import Passage
 from stores.sentences import split_sentences
 
@@ -33,8 +35,10 @@ def load_documents(path: Path, *, name: str = "", max_words: int = MAX_WORDS) ->
     title, a Markdown file's `title:` or first heading, otherwise the file's name) and the heading above it. No passage
     has more than `max_words` words or crosses a heading, and every sentence is in exactly one passage.
 
+    A Markdown file's header is the metadata of its passages.
+
     A CSV file is a table of passages. Columns `id`, `title` and `text` (any case) are used as such, and other columns
-    are ignored; without `text`, a row becomes `column: value`, one sentence per cell. A row with an `id` is its own
+    are metadata; without `text`, a row becomes `column: value`, one sentence per cell. A row with an `id` is its own
     document. Rows are split only above `LONG_PASSAGE` words.
 
     Text is UTF-8 (or UTF-16 with a byte order mark, or as declared in HTML); unambiguous Windows-1252 is accepted with
@@ -54,7 +58,9 @@ def load_documents(path: Path, *, name: str = "", max_words: int = MAX_WORDS) ->
     sections = [section for section in sections if section.text.strip()]
     if not sections:
         raise InputError(f"{path}: no text in it", hint="leave it out, or check that it is the right file")
-    return _passages(name, _line(title) or path.stem.replace("_", " "), sections, max_words)
+    metadata = as_metadata(markdown_fields(path), str(path)) if suffix in (".md", ".markdown") else {}
+    passages = _passages(name, _line(title) or path.stem.replace("_", " "), sections, max_words)
+    return [replace(passage, metadata=metadata) for passage in passages]
 
 
 def _passages(name: str, title: str, sections: list[Section], max_words: int) -> list[Passage]:
@@ -219,9 +225,13 @@ def _table(path: Path, name: str, max_words: int) -> list[Passage]:
         sentences = cells
     ids = [_line(row.get(known.get("id", ""), "")) for row in rows]
     derived = part_ids(name, [f"{title}\x1f{text}" for title, text in zip(titles, texts, strict=True)])
+    own_columns = {known.get(name) for name in ("id", "title", "text")}
+    metadata = typed_columns(rows, [column for column in header if column not in own_columns and column.strip()])
     passages = [
-        Passage(own or other, title, text, tuple(shorten_sentences(split, max_words)), "" if own else name)
-        for own, other, title, text, split in zip(ids, derived, titles, texts, sentences, strict=True)
+        Passage(
+            own or other, title, text, tuple(shorten_sentences(split, max_words)), "" if own else name, metadata=fields
+        )
+        for own, other, title, text, split, fields in zip(ids, derived, titles, texts, sentences, metadata, strict=True)
     ]
     longest = max(LONG_PASSAGE, max_words)
     return [part for passage in passages for part in split_passage(passage, max_words=max_words, longer_than=longest)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stores.encodings import find_encoding
 
@@ -43,21 +43,31 @@ def read_text(path: Path) -> str:
 
 def read_markdown(path: Path) -> tuple[str, list[Section]]:
     """Title ("" if it has none) and sections. The title is the header's `title:`, or else the first `#` heading."""
-    import yaml
     from bs4 import BeautifulSoup
     from markdown_it import MarkdownIt
 
-    text, title = read_text(path), ""
-    if header := re.match(r"---[^\S\n]*\n(.*?\n)(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", text, re.DOTALL):
-        try:
-            fields = yaml.safe_load(header[1])
-        except (yaml.YAMLError, ValueError):
-            fields = None
-        if isinstance(fields, dict):
-            title, text = str(fields.get("title") or ""), text[header.end() :]
+    fields, text = _header(read_text(path))
+    title = str(fields.get("title") or "")
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     soup = BeautifulSoup(rendered, builder=_builder())
     return title or (str(soup.title.string) if soup.title else ""), _sections(soup.get_text())
+
+
+def markdown_fields(path: Path) -> dict[Any, Any]:
+    """The fields of a Markdown file's header, but its title; {} without one."""
+    return {name: value for name, value in _header(read_text(path))[0].items() if name != "title"}
+
+
+def _header(text: str) -> tuple[dict[Any, Any], str]:
+    """The fields of a YAML header between lines of `---`, and the text after it."""
+    import yaml
+
+    header = re.match(r"---[^\S\n]*\n(.*?\n)(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", text, re.DOTALL)
+    try:
+        fields = yaml.safe_load(header[1]) if header else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        fields = None
+    return (fields, text[header.end() :]) if header and isinstance(fields, dict) else ({}, text)
 
 
 def read_html(path: Path) -> tuple[str, list[Section]]:

@@ -32,10 +32,10 @@ class Reranked:
     seconds: float
 
 
-def search_reranked(index: Index, query: str, k: int = 5, mode: Mode = "hybrid") -> Reranked:
+def search_reranked(index: Index, query: str, k: int = 5, mode: Mode = "hybrid", where: str | None = None) -> Reranked:
     """`Index.search`, reranked by the configured cross-encoder. Errors as for both, and as for `get_reranker`."""
     reranker = get_reranker()
-    hits = index.search(query, CANDIDATES * k, mode)
+    hits = index.search(query, CANDIDATES * k, mode, where)
     passages = {passage.id: passage for passage in index.get([hit.id for hit in hits])}
     return rerank(query, hits, passages, k, reranker)
 

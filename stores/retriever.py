@@ -16,8 +16,8 @@ class HopgraphRetriever(BaseRetriever):
     """Searches an index by name: `HopgraphRetriever(index="wiki", k=10).invoke("...")`.
 
     A document's `page_content` is the passage's text; `metadata` has `title`, `source`, `score`, `found_by`,
-    `dense_rank`, `sparse_rank`, `named_in`, `relevance` and `sentences`. Errors as for `stores.index.open_index`,
-    `Index.search` and, with `rerank`, `stores.reranking.search_reranked`.
+    `dense_rank`, `sparse_rank`, `named_in`, `relevance`, `sentences` and the passage's own `metadata`. Errors as for
+    `stores.index.open_index`, `Index.search` and, with `rerank`, `stores.reranking.search_reranked`.
     """
 
     index: str
@@ -26,6 +26,8 @@ class HopgraphRetriever(BaseRetriever):
     """Number of passages."""
     mode: Mode = "hybrid"
     """See `stores.index.Mode`."""
+    where: str | None = None
+    """Search only passages whose metadata meet this filter; see `stores.where`."""
     rerank: bool = False
     """Rerank four times as many candidates by the configured cross-encoder. If its server is away, the search's order
     is kept, and `relevance` is None."""
@@ -36,7 +38,8 @@ class HopgraphRetriever(BaseRetriever):
         index = open_index(self.index)
         k, mode = kwargs.get("k", self.k), kwargs.get("mode", self.mode)
         reranks = kwargs.get("rerank", self.rerank)
-        hits = search_reranked(index, query, k, mode).hits if reranks else index.search(query, k, mode)
+        where = kwargs.get("where", self.where)
+        hits = search_reranked(index, query, k, mode, where).hits if reranks else index.search(query, k, mode, where)
         passages = index.get([hit.id for hit in hits])
         return [
             Document(
@@ -52,6 +55,7 @@ class HopgraphRetriever(BaseRetriever):
                     "named_in": hit.named_in,
                     "relevance": hit.relevance,
                     "sentences": list(passage.sentences),
+                    "metadata": dict(passage.metadata),
                 },
             )
             for hit, passage in zip(hits, passages, strict=True)

@@ -130,14 +130,14 @@ class Sparse:
             scorer.save(folder, show_progress=False)
         return words
 
-    def search(self, query: str, k: int) -> Ranking:
-        """The top k rows among those that share a word with the query. Ties go to the lower row."""
+    def search(self, query: str, k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
+        """The top k of the allowed rows that share a word with the query. Ties go to the lower row."""
         words, numbers = self._known(query)
         if self._scorer is None or not numbers:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         scores: NDArray[np.float32] = self._scorer.get_scores_from_ids(numbers)
         self._add_named(words, scores)
-        return best(scores, k, np.flatnonzero(scores > 0))
+        return best(scores, k, np.flatnonzero(scores > 0 if allowed is None else (scores > 0) & allowed))
 
     def coverage(self, query: str, rows: Sequence[int]) -> NDArray[np.float64]:
         """What of a query each row has, shape (known words of the query, rows).

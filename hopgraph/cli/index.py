@@ -107,6 +107,12 @@ def search(
             autocompletion=completion.modes,
         ),
     ] = "hybrid",
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help="Search only passages whose metadata meet this, such as 'year >= 2020 and author = \"Lee\"'."
+        ),
+    ] = None,
     rerank: Annotated[
         bool,
         typer.Option(
@@ -126,11 +132,11 @@ def search(
     if not query.strip():
         raise InputError("the query is empty", hint=f'hopgraph search "..." --index {name}')
     opened = open_index(name)
-    found: dict[str, Any] = {"index": name, "query": query, "mode": mode}
+    found: dict[str, Any] = {"index": name, "query": query, "mode": mode} | ({"where": where} if where else {})
     if rerank:
         from stores.reranking import search_reranked
 
-        reranked = search_reranked(opened, query, k, chosen[mode])
+        reranked = search_reranked(opened, query, k, chosen[mode], where)
         hits, scores = reranked.hits, reranked.scores
         if reranked.problem:
             note(f"{reranked.problem}; the search's order was kept")
@@ -142,7 +148,7 @@ def search(
             "problem": reranked.problem,
         }
     else:
-        hits = opened.search(query, k, chosen[mode])
+        hits = opened.search(query, k, chosen[mode], where)
     if as_json:
         print_json(found | {"hits": _rows(opened, hits)})
     else:
@@ -232,8 +238,11 @@ def _print_summary(built: Built, sources: Sources) -> None:
 
 
 def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
-    texts = [passage.text for passage in opened.get([hit.id for hit in hits])]
-    return [{**asdict(hit), "found_by": hit.found_by, "text": text} for hit, text in zip(hits, texts, strict=True)]
+    passages = opened.get([hit.id for hit in hits])
+    return [
+        {**asdict(hit), "found_by": hit.found_by, "text": passage.text, "metadata": dict(passage.metadata)}
+        for hit, passage in zip(hits, passages, strict=True)
+    ]
 
 
 def _print_hits(opened: Index, hits: list[Hit]) -> None:
@@ -254,8 +263,16 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
         ranks += "" if hit.relevance is None else f", relevance {hit.relevance:.4f}"
         console(f"{number}. {passage.title or '(no title)'}", style="bold")
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
+        if passage.metadata:
+            fields = "  ".join(f"{name}: {_short(value)}" for name, value in list(passage.metadata.items())[:SHOWN])
+            console(f"   {fields}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"
         console(f"   {preview}")
+
+
+def _short(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _printer(console: Console) -> Callable[..., None]:

@@ -91,7 +91,7 @@ async def search(
 
             def run() -> tuple[list[list[Hit]], list[Passage]]:
                 index = open_run_index(state)
-                rows = index.search_many(list(queries.values()), depth, mode or context.mode)
+                rows = index.search_many(list(queries.values()), depth, mode or context.mode, context.where)
                 return rows, index.get(list(dict.fromkeys(hit.id for row in rows for hit in row)))
 
             rows, found = await in_search_thread(run)

@@ -1,0 +1,78 @@
+"""Metadata of passages: fields with a text, a number, or true or false, that searches can filter by."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from inference.errors import InputError
+
+Value = str | int | float | bool
+Metadata = Mapping[str, Value]
+
+LARGEST = 2**63 - 1
+"""Whole numbers beyond it, of either sign, are kept as text: SQLite compares no larger ones exactly."""
+_WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+
+
+def as_metadata(row: Mapping[Any, Any], where: str) -> dict[str, Value]:
+    """Fields of a JSON or YAML object as metadata.
+
+    Null is left out; dates become their ISO text, and lists and objects their JSON text.
+
+    Raises:
+        InputError: A number is not finite; the message begins with `where` and names the field.
+    """
+    found: dict[str, Value] = {}
+    for name, value in row.items():
+        if value is None:
+            continue
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{where}: field {name!r} is {value}, not a number", hint="leave it out, or write null")
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
+            value = str(value)
+        if isinstance(value, date):
+            value = value.isoformat()
+        if not isinstance(value, str | int | float):
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        found[encodable(str(name))] = encodable(value) if isinstance(value, str) else value
+    return found
+
+
+def typed_columns(rows: Sequence[Mapping[str, str]], columns: Iterable[str]) -> list[dict[str, Value]]:
+    """Cells of a table as metadata; empty ones are left out.
+
+    A column is of numbers if all its cells are, as people write them (`007` is none); likewise of `true` and `false`;
+    else of text.
+    """
+    found: list[dict[str, Value]] = [{} for _ in rows]
+    for column in columns:
+        cells = [" ".join(row[column].split()) for row in rows]
+        filled = [cell for cell in cells if cell]
+        read = _reader(filled)
+        for kept, cell in zip(found, cells, strict=True):
+            if cell:
+                kept[column.strip()] = read(cell)
+    return found
+
+
+def _reader(cells: Sequence[str]) -> Any:
+    if all(_WHOLE.fullmatch(cell) and abs(int(cell[:25])) <= LARGEST for cell in cells):
+        return int
+    if all(_NUMBER.fullmatch(cell) and math.isfinite(float(cell)) for cell in cells):
+        return float
+    if all(cell.lower() in ("true", "false") for cell in cells):
+        return lambda cell: cell.lower() == "true"
+    return encodable
+
+
+def encodable(text: str) -> str:
+    """Replace lone surrogates, which JSON can escape but UTF-8 can't encode."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
