@@ -22,6 +22,7 @@ def build_index(
     passages: Iterable[Passage | Document | Mapping[str, Any] | str | Path] | str | Path,
     *,
     add: bool = False,
+    language: str | None = None,
     progress: Progress | None = None,
 ) -> Built:
     """Make an index, or replace all passages of the one there is. Blocks until it can be searched.
@@ -36,6 +37,7 @@ def build_index(
             `Document` (`metadata["title"]` is its title); or the path of a file (.jsonl, .jsonl.gz, txt, md, html, pdf,
             csv) or of a folder with such files. A single path may stand for the list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
+        language: Language of the passages, such as `de`; default: English, and with `add` the index's.
         progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
             done, and of how many (None: not known yet).
 
@@ -47,7 +49,7 @@ def build_index(
     given = [passages] if isinstance(passages, str | Path) else passages
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"passages: must be a list, not {type(given).__name__}")
-    return (add_to_index if add else build)(name, _located(given), progress=progress)
+    return (add_to_index if add else build)(name, _located(given), progress=progress, language=language)
 
 
 def _located(given: Iterable[object]) -> Iterator[Located]:

@@ -12,9 +12,10 @@ from typing import Literal
 
 from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Encoder, Vectors
-from inference.errors import StoreError
+from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
+from stores.languages import ENGLISH, check_language
 from stores.links import Links
 from stores.manifest import (
     Manifest,
@@ -27,7 +28,8 @@ from stores.manifest import (
 )
 from stores.passages import Passage
 from stores.records import Records, searchable
-from stores.sparse import SPARSE, Sparse
+from stores.sentences import splitting
+from stores.sparse import Sparse, tokenizer_of
 from stores.vector_store import vector_store
 from stores.vectors import KeptVectors, vector_key
 from stores.versions import building, prune
@@ -43,6 +45,7 @@ def build_index(
     encoder: Encoder | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
+    language: str | None = None,
 ) -> Built:
     """Build an index, or replace all passages of an existing one.
 
@@ -56,13 +59,14 @@ def build_index(
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
+        language: Language of the passages, a code of `stores.languages`; default: English. Additions are in it, too.
 
     Raises:
-        InputError: The name is invalid, or there are no passages.
+        InputError: The name is invalid, the language is unknown, or there are no passages.
         StoreError: Another process is building this index, or writing fails.
         EndpointError: The embeddings or Chroma server fails.
     """
-    return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm)
+    return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm, language=language)
 
 
 def add_to_index(
@@ -71,13 +75,14 @@ def add_to_index(
     *,
     encoder: Encoder | None = None,
     progress: Progress | None = None,
+    language: str | None = None,
 ) -> Built:
     """Add passages to an index; those with an existing id (or article id) replace the old ones, row by row.
 
     Idempotent: unchanged passages keep their rows, so that neither the index's hash nor any search result changes.
-    Errors as for `build_index`; StoreError if there is no such index.
+    Errors as for `build_index`; StoreError if there is no such index; InputError for a language other than its own.
     """
-    return _build(name, passages, (), encoder, progress, base="this encoder's")
+    return _build(name, passages, (), encoder, progress, base="this encoder's", language=language)
 
 
 def remove_from_index(
@@ -90,12 +95,15 @@ def remove_from_index(
     return _build(name, (), ids, encoder, progress, base="this encoder's")
 
 
-def rebuild_index(name: str, *, encoder: Encoder | None = None, progress: Progress | None = None) -> Built:
+def rebuild_index(
+    name: str, *, encoder: Encoder | None = None, progress: Progress | None = None, language: str | None = None
+) -> Built:
     """Rebuild an index from its own passages, after the encoder changed or files were damaged.
 
+    With another language, words are stemmed anew; sentences stay as they were split.
     Errors as for `build_index`; StoreError if there is no such index or its passages can't be read.
     """
-    return _build(name, (), (), encoder, progress, base="any encoder's")
+    return _build(name, (), (), encoder, progress, base="any encoder's", language=language)
 
 
 def _build(
@@ -107,7 +115,9 @@ def _build(
     *,
     base: Literal["nothing", "any encoder's", "this encoder's"],
     confirm: Callable[[Built], None] | None = None,
+    language: str | None = None,
 ) -> Built:
+    language = check_language(language) if language is not None else None
     started = time.perf_counter()
     tell: Progress = progress or (lambda stage, done, total: None)
     folder = index_folder(name)
@@ -120,7 +130,13 @@ def _build(
     with building(folder, name):
         old = current_version(folder)
         if old is not None and base == "this encoder's":
-            check_encoder(Manifest.read(old), encoder.id)
+            check_encoder(before := Manifest.read(old), encoder.id)
+            if language not in (None, before.language):
+                raise InputError(
+                    f"index {name!r} is in the language {before.language}, not {language}",
+                    hint="an index has one language: make another index, or replace this one",
+                )
+        language = language or _language_of(old, anew=base == "nothing")
         prune(folder, old)
         made = datetime.now(UTC)
         version = f"{made:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
@@ -128,7 +144,8 @@ def _build(
         new.mkdir(parents=True)
         (new / "in_use").touch()
         with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
-            collect(records, passages, None if base == "nothing" else old, remove, result, tell)
+            with splitting(language):
+                collect(records, passages, None if base == "nothing" else old, remove, result, tell)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
             content = content_hash(old, records)
@@ -146,7 +163,8 @@ def _build(
                     corpus_hash=content.hash,
                     encoder=encoder.id,
                     dimension=dimension,
-                    tokenizer=SPARSE,
+                    tokenizer=tokenizer_of(language),
+                    language=language,
                     chroma_url=url,
                     libraries=_libraries(),
                 )
@@ -160,6 +178,14 @@ def _build(
     result.size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _language_of(version: Path | None, *, anew: bool) -> str:
+    """The language of a version that is kept; English for a new or damaged one."""
+    if version is not None and not anew:
+        with contextlib.suppress(StoreError):
+            return Manifest.read(version).language
+    return ENGLISH
 
 
 def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built, tell: Progress) -> int:
@@ -189,7 +215,9 @@ def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built
 def _write_halves(
     new: Path, records: Records, kept: KeptVectors, encoder: Encoder, manifest: Manifest, tell: Progress
 ) -> None:
-    words = Sparse.build(new / "sparse", ((p.title, p.text) for chunk in records.chunks() for p in chunk))
+    words = Sparse.build(
+        new / "sparse", ((p.title, p.text) for chunk in records.chunks() for p in chunk), manifest.language
+    )
     Links.build(new / "links", words)
     del words
 

@@ -18,6 +18,7 @@ from inference.errors import EndpointError, InputError, StoreError, did_you_mean
 from inference.locks import lock
 from stores.bridging import bridge
 from stores.fusion import fuse
+from stores.languages import check_language
 from stores.links import Links
 from stores.manifest import (
     Manifest,
@@ -30,7 +31,7 @@ from stores.manifest import (
 )
 from stores.passages import Passage
 from stores.records import Records
-from stores.sparse import SPARSE, Sparse
+from stores.sparse import Sparse, tokenizer_of
 from stores.vector_store import OpenVectors, vector_store
 from stores.where import fields_of, parse_where
 
@@ -81,9 +82,9 @@ class Index:
         self._allowed: dict[str, NDArray[np.bool_]] = {}
         self.manifest = Manifest.read(folder)
         check_encoder(self.manifest, encoder.id)
-        if self.manifest.tokenizer != SPARSE:
+        if self.manifest.tokenizer != (tokenizer := tokenizer_of(check_language(self.manifest.language))):
             raise StoreError(
-                f"index {self.name!r} was made with the tokenizer {self.manifest.tokenizer}, this is {SPARSE}",
+                f"index {self.name!r} was made with the tokenizer {self.manifest.tokenizer}, this is {tokenizer}",
                 hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
             )
         self.manifest.check_files(folder)
@@ -265,7 +266,7 @@ class Index:
 
     @cached_property
     def _sparse(self) -> Sparse:
-        return Sparse(self._folder / "sparse")
+        return Sparse(self._folder / "sparse", self.manifest.language)
 
     @cached_property
     def _links(self) -> Links:

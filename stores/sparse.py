@@ -9,11 +9,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stores.languages import ENGLISH, LANGUAGES, stemmer, stop_words
 from stores.ranking import Ranking, best
 
 TITLE_WEIGHT = 2
@@ -22,7 +23,7 @@ K1, B = 1.2, 0.75
 NAMED = 0.5
 """Bonus of a title that occurs in the query: this factor times the inverse document frequencies of its words."""
 SPARSE = f"words+porter2/1 bm25(k1={K1},b={B},title={TITLE_WEIGHT},named={NAMED})"
-"""Version of `tokenize` and `Sparse`; an index built with another one is refused."""
+"""Version of `tokenize` and `Sparse` for English."""
 LONGEST_NAME = 12
 """Maximum words of a title matched in a query."""
 LONGEST_QUERY = 512
@@ -46,29 +47,37 @@ _STOP_WORDS = frozenset(
 """Stop words: English function and question words, and the remains of contractions (`d ll m re s t ve`)."""
 
 
-def tokenize(text: str) -> list[str]:
+def tokenize(text: str, language: str = ENGLISH) -> list[str]:
     """Tokens of a text, in order: lower-cased, without accents, stemmed, without stop words.
 
-    Used for both corpus and queries.
+    Used for both corpus and queries. English is stemmed without its accents, which are rare; the others need theirs.
     """
+    if language != ENGLISH:
+        if language == "tr":
+            text = text.replace("I", "ı").replace("İ", "i")
+        words = _TOKEN.findall(unicodedata.normalize("NFKC", text.casefold()))
+        stops = stop_words(language)
+        return [_bare(_stem(word, language)) for word in words if word not in stops]
     text = text.casefold()
     if not text.isascii():
-        decomposed = unicodedata.normalize("NFKD", text)
-        bare = "".join(c for c in decomposed if not unicodedata.category(c).startswith("M"))
-        text = unicodedata.normalize("NFC", bare)
+        text = _bare(text)
     return [_stem(word) for word in _TOKEN.findall(text) if word not in _STOP_WORDS]
 
 
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:
-    import Stemmer
+def _bare(text: str) -> str:
+    """A text without accents."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.category(c).startswith("M")))
 
-    return Stemmer.Stemmer("english")
+
+def tokenizer_of(language: str) -> str:
+    """Version of `tokenize` and `Sparse` for a language; an index built with another one is refused."""
+    return SPARSE if language == ENGLISH else SPARSE.replace("porter2", LANGUAGES[language], 1)
 
 
 @lru_cache(maxsize=200_000)
-def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word))
+def _stem(word: str, language: str = ENGLISH) -> str:
+    return str(stemmer(language).stemWord(word))
 
 
 Name = tuple[int, ...]
@@ -93,16 +102,17 @@ class Sparse:
     or work, gets a bonus; a disambiguation in parentheses, as in `Nevermind (album)`, is optional.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, language: str = ENGLISH) -> None:
         import bm25s
 
+        self._language = language
         # A corpus without any word has nothing to load.
         self._scorer = bm25s.BM25.load(folder, mmap=True) if (folder / "params.index.json").exists() else None
         self._names = np.load(folder / "names.npy")
         self._named_rows = np.load(folder / "named_rows.npy")
 
     @staticmethod
-    def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]]) -> Words:
+    def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]], language: str = ENGLISH) -> Words:
         """Write the sparse half of an index; row i is the i-th pair. Returns the corpus's words."""
         import bm25s
 
@@ -114,10 +124,10 @@ class Sparse:
             return [vocabulary.setdefault(word, len(vocabulary)) for word in words]
 
         for row, (title, text) in enumerate(titles_and_texts):
-            name = tokenize(title)
-            names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title)))) if n}
+            name = tokenize(title, language)
+            names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title), language))) if n}
             hashes += [(_hash(n), row) for n in names]
-            words.rows.append(numbered(name * TITLE_WEIGHT + tokenize(text)))
+            words.rows.append(numbered(name * TITLE_WEIGHT + tokenize(text, language)))
             words.starts.append(len(name) * TITLE_WEIGHT)
             words.names.append({tuple(numbered(n)) for n in names})
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +173,7 @@ class Sparse:
 
     def _known(self, query: str) -> tuple[list[str], list[int]]:
         """Distinct words of a query, and the numbers of those in the corpus."""
-        words = list(dict.fromkeys(tokenize(query)))[:LONGEST_QUERY]
+        words = list(dict.fromkeys(tokenize(query, self._language)))[:LONGEST_QUERY]
         known = self._scorer.vocab_dict if self._scorer is not None else {}
         return words, [known[word] for word in words if word in known]
 

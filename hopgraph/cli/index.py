@@ -54,6 +54,12 @@ def index(
         bool,
         typer.Option("--rebuild", help="Rebuild the index from its own passages, such as after a change of encoder."),
     ] = False,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Language of the texts, such as de, for stemming and sentences. Default: en."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build an index of files, or add to one with --add.
@@ -77,19 +83,22 @@ def index(
     sources = find_sources(files or []) if files else Sources()
     with stoppable("run the same command again to resume"), _telling() as (shown, tell):
         if rebuild:
-            built = build.rebuild_index(name, progress=tell)
+            built = build.rebuild_index(name, progress=tell, language=language)
         elif remove:
             built = build.remove_from_index(name, remove, progress=tell)
         elif add:
-            built = build.add_to_index(name, read_sources(sources.files), progress=tell)
+            built = build.add_to_index(name, read_sources(sources.files), progress=tell, language=language)
         else:
             ask = None if replace else _replacing(name, shown)
-            built = build.build_index(name, read_sources(sources.files), progress=tell, confirm=ask)
+            built = build.build_index(name, read_sources(sources.files), progress=tell, confirm=ask, language=language)
+    hint = "" if remove else _language_hint(built)
     if as_json:
         found = {"files": len(sources.files), "skipped": dict(sources.skipped)}
-        print_json(_summary(built) | found)
-    else:
-        _print_summary(built, sources)
+        print_json(_summary(built) | found | ({"hint": hint} if hint else {}))
+        return
+    _print_summary(built, sources)
+    if hint:
+        note(f"  {hint}")
 
 
 def search(
@@ -183,6 +192,16 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
     return ask
 
 
+def _language_hint(built: Built) -> str:
+    """Whether the texts fit the index's language and encoder, by its first passages."""
+    from stores.index import open_index
+    from stores.languages import guess_language, language_hint
+
+    first = next(open_index(built.manifest.name).passages(), [])
+    guessed = guess_language(passage.text for passage in first)
+    return language_hint(built.manifest.language, guessed, built.manifest.encoder)
+
+
 def _summary(built: Built) -> dict[str, Any]:
     manifest = built.manifest
     return {
@@ -198,6 +217,7 @@ def _summary(built: Built) -> dict[str, Any]:
         "removed": built.removed,
         "encoded": built.encoded,
         "encoder": manifest.encoder,
+        "language": manifest.language,
         "seconds": round(built.seconds, 2),
         "bytes": built.size,
     }
@@ -264,7 +284,7 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
         console(f"{number}. {passage.title or '(no title)'}", style="bold")
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
         if passage.metadata:
-            fields = "  ".join(f"{name}: {_short(value)}" for name, value in list(passage.metadata.items())[:SHOWN])
+            fields = ", ".join(f"{name}: {_short(value)}" for name, value in list(passage.metadata.items())[:SHOWN])
             console(f"   {fields}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"
         console(f"   {preview}")

@@ -179,7 +179,9 @@ class Context(BaseModel):
         try:
             parse_where(text)
         except InputError as error:
-            raise PydanticCustomError("where", "{problem}", {"problem": error.message}) from None
+            raise PydanticCustomError(
+                "where", "{problem}", {"problem": error.message.removeprefix("where, ")}
+            ) from None
         return text
 
     @property
