@@ -34,7 +34,7 @@ def build_index(
     Args:
         name: Letters, digits, '-', '_' and '.'.
         passages: Each one a mapping with `text` and optionally `id`, `title` and `sentences`; a `Passage`; a LangChain
-            `Document` (`metadata["title"]` is its title); or the path of a file (.jsonl, .jsonl.gz, txt, md, html, pdf,
+            `Document` (`metadata["title"]` is its title, the rest its metadata); or the path of a file (.jsonl, .jsonl.gz, txt, md, html, pdf,
             csv) or of a folder with such files. A single path may stand for the list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
         language: Language of the passages, such as `de`; default: English, and with `add` the index's.
@@ -71,6 +71,4 @@ def _of_document(one: Any, where: str) -> Passage:
     if not isinstance(text, str) or not isinstance(about, Mapping):
         hint = 'give {"title": ..., "text": ...}, a Passage, a LangChain Document, or a path'
         raise InputError(f"{where}: is no passage but {type(one).__name__}", hint=hint)
-    row = {"id": getattr(one, "id", None), "text": text}
-    row |= {field: about[field] for field in ("title", "sentences") if field in about}
-    return as_passage(row, where)
+    return as_passage({**about, "id": getattr(one, "id", None), "text": text}, where)

@@ -137,7 +137,9 @@ class Records:
 
     def fields(self) -> list[str]:
         """The names of all metadata fields, sorted."""
-        return [str(name) for (name,) in self._all("SELECT DISTINCT field FROM metadata")] if self.has_metadata else []
+        if not self.has_metadata:
+            return []
+        return [str(name) for (name,) in self._all("SELECT DISTINCT field FROM metadata ORDER BY field")]
 
     def holding(self, where: Filter) -> NDArray[np.bool_]:
         """Whether each row meets a filter, shape (rows,)."""
@@ -145,9 +147,9 @@ class Records:
             case Not(inner):
                 return ~self.holding(inner)
             case All(parts):
-                return np.logical_and.reduce([self.holding(part) for part in parts])
+                return np.stack([self.holding(part) for part in parts]).all(axis=0)
             case Either(parts):
-                return np.logical_or.reduce([self.holding(part) for part in parts])
+                return np.stack([self.holding(part) for part in parts]).any(axis=0)
             case Missing(name):
                 return ~self._rows("", [name])
             case Contains(name, text):
