@@ -33,9 +33,10 @@ def build_index(
 
     Args:
         name: Letters, digits, '-', '_' and '.'.
-        passages: Each one a mapping with `text` and optionally `id`, `title` and `sentences`; a `Passage`; a LangChain
-            `Document` (`metadata["title"]` is its title, the rest its metadata); or the path of a file (.jsonl, .jsonl.gz, txt, md, html, pdf,
-            csv) or of a folder with such files. A single path may stand for the list.
+        passages: Each one a mapping with `text` and optionally `id`, `title` and `sentences`, whose other fields are
+            metadata; a `Passage`; a LangChain `Document` (`metadata["title"]` is its title); or the path of a file
+            (.jsonl, .jsonl.gz, txt, md, html, pdf, csv) or of a folder with such files. A single path may stand for the
+            list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
         language: Language of the passages, such as `de`; default: English, and with `add` the index's.
         progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
