@@ -47,8 +47,9 @@ _LIBRARIES = ("pytest", "pytest_asyncio", "numpy", "langgraph.graph", "langgraph
               "spacy", "langchain_core.retrievers")  # fmt: skip
 """What the tests import and what starts no thread; fewer only make a run slower."""
 
-_POSITIONS = "places"
-"""Positions of a metric's columns (`Metric.places`): only their order counts, and other numbers have the same."""
+_NO_BEHAVIOUR = frozenset({"places", "frozen", "kw_only", "maxsize", "strict"})
+"""Arguments that are left alone: positions of a metric's columns (`Metric.places`), of which only the order counts,
+what mypy checks of dataclasses, sizes of caches, and what `zip` asserts."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,16 @@ class Mutant:
         """What it is known by when other lines of its module change."""
         return self.path, self.before, self.after
 
+    def text(self, root: Path) -> str:
+        """The mutated module."""
+        return str(mutate_code((root / self.path).read_text("utf-8"), get_operator(self.operator)(), self.occurrence))
+
 
 def mutants(root: Path, path: str) -> list[Mutant]:
     """All mutants of one module, in the order of its lines.
 
     Type annotations, class keywords (`total=False`) and tests of `TYPE_CHECKING` are left alone: they are not run. So
-    are positions of columns.
+    are arguments without behaviour (`_NO_BEHAVIOUR`).
     """
     source = (root / path).read_text("utf-8")
     skipped, tree, lines = _not_run(source), get_ast(source), source.splitlines()
@@ -106,7 +111,7 @@ def _not_run(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
             parts.append(node.returns)
         elif isinstance(node, ast.ClassDef):
             parts += [keyword.value for keyword in node.keywords]
-        elif isinstance(node, ast.keyword) and node.arg == _POSITIONS:
+        elif isinstance(node, ast.keyword) and node.arg in _NO_BEHAVIOUR:
             parts.append(node.value)
         elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             parts.append(node.test)
@@ -155,11 +160,24 @@ def preload() -> None:
     gc.freeze()  # what is shared is collected by no test run
 
 
+@dataclass(frozen=True)
+class Job:
+    """One test run."""
+
+    mutant: Mutant
+    tests: Sequence[str]
+    """Files or ids of tests, relative to the tree."""
+    limit: float
+    """Seconds that the run may take."""
+    cpu: float
+    """Seconds of CPU time that it may take."""
+
+
 @dataclass
 class Outcome:
     """The end of one test run."""
 
-    mutant: Mutant | None
+    mutant: Mutant
     code: int | None
     """pytest's exit code; None if the run exceeded its time."""
     seconds: float
@@ -186,28 +204,19 @@ class Runner:
     limit: float = 0.0
     _clean: tuple[Path, str, int] | None = field(default=None)
 
-    def start(self, mutant: Mutant | None, tests: Sequence[str], limit: float, cpu: float) -> None:
-        """Start the tests, on the mutant or, without one, on the tree as it is.
-
-        Args:
-            mutant: What to change.
-            tests: Files, relative to the tree.
-            limit: Seconds that the run may take.
-            cpu: Seconds of CPU time that it may take.
-        """
-        if mutant is not None:
-            file = self.tree / mutant.path
-            source = file.read_text("utf-8")
-            self._clean = (file, source, file.stat().st_mtime_ns)
-            for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
-                stale.unlink()
-            text = mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence)
-            file.write_text(str(text), "utf-8")
-        self.mutant, self.limit, self.began = mutant, limit, time.monotonic()
+    def start(self, job: Job) -> None:
+        """Start the tests."""
+        self.mutant, self.limit, self.began = job.mutant, job.limit, time.monotonic()
+        file = self.tree / job.mutant.path
+        source = file.read_text("utf-8")
+        self._clean = (file, source, file.stat().st_mtime_ns)
+        for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            stale.unlink()
+        file.write_text(job.mutant.text(self.tree), "utf-8")
         sys.stdout.flush()
         self.pid = os.fork()
         if not self.pid:
-            self._child(tests, cpu)
+            self._child(job)
 
     def finished(self) -> Outcome | None:
         """How the run ended; None while it goes on. The tree is then as it was."""
@@ -225,64 +234,68 @@ class Runner:
             file.write_text(source, "utf-8")
             os.utime(file, ns=(modified, modified))
             self._clean = None
-        output = self._log.read_text("utf-8", "replace")
+        output = self.log.read_text("utf-8", "replace")
         code = None if late or not os.WIFEXITED(status) else os.WEXITSTATUS(status)
         return Outcome(self.mutant, code, seconds, usage.ru_utime + usage.ru_stime, output)
 
     @property
-    def _log(self) -> Path:
+    def covering(self) -> Path:
+        """Which tests run which lines, for `Covering.read`."""
+        return self.tree.with_name(f"{self.tree.name}-covering.json")
+
+    @property
+    def log(self) -> Path:
+        """What the latest run printed."""
         return self.tree.with_name(f"{self.tree.name}.log")
 
-    def _child(self, tests: Sequence[str], cpu: float) -> None:
+    def _child(self, job: Job) -> None:
         try:
             os.setsid()
-            os.chdir(self.tree)
-            log = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            seconds = max(1, round(cpu))
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-            ours = {self.root, Path(__file__).parent, Path(__file__).parents[1]}
-            sys.path[:] = [str(self.tree), *(place for place in sys.path if place and Path(place) not in ours)]
-            os.environ["PYTHONPATH"] = str(self.tree)
-            if self.mutant is not None:
-                sys.dont_write_bytecode = True
-                os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take longer to load than the tests to run
-            import pytest
-
-            scratch = self.tree.with_name(f"{self.tree.name}-tmp")
-            options = [
-                "-x",
-                "-q",
-                "--tb=no",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "pytest_asyncio.plugin",
-                f"--basetemp={scratch}",
-            ]
-            code = int(pytest.main([*options, *tests]))
-            sys.stdout.flush()
+            limit_cpu(job.cpu)
+            sys.dont_write_bytecode = True
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            code = self.run_tests(job.tests, [])
         except BaseException as error:
             os.write(2, repr(error).encode())
             os._exit(3)
         os._exit(code)
 
+    def run_tests(self, tests: Sequence[str], plugins: Sequence[object]) -> int:
+        """Become a run of tests in the copy of the tree, and return pytest's exit code."""
+        os.chdir(self.tree)
+        log = os.open(self.log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        ours = {self.root, Path(__file__).parent, Path(__file__).parents[1]}
+        sys.path[:] = [str(self.tree), *(place for place in sys.path if place and Path(place) not in ours)]
+        os.environ["PYTHONPATH"] = str(self.tree)
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take longer to load than the tests to run
+        import pytest
 
-def run_all(
-    runners: Sequence[Runner], jobs: Iterable[Mutant | None], tests: Sequence[str], limit: float, cpu: float
-) -> Iterator[Outcome]:
-    """The outcomes of all mutants, as they come; each runner works on one at a time."""
+        scratch = self.tree.with_name(f"{self.tree.name}-tmp")
+        options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin"]
+        code = int(pytest.main([*options, f"--basetemp={scratch}", *tests], plugins))
+        sys.stdout.flush()
+        return code
+
+
+def limit_cpu(seconds: float) -> None:
+    """End this process after so many seconds of CPU time."""
+    whole = max(1, round(seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
+
+
+def run_all(runners: Sequence[Runner], jobs: Iterable[Job]) -> Iterator[Outcome]:
+    """The outcomes of all jobs, as they come; each runner works on one at a time."""
     waiting, busy, free = deque(jobs), list[Runner](), list(runners)
     while waiting or busy:
         while free and waiting:
             busy.append(free.pop())
-            busy[-1].start(waiting.popleft(), tests, limit, cpu)
+            busy[-1].start(waiting.popleft())
         for runner in list(busy):
             if outcome := runner.finished():
                 busy.remove(runner)
                 free.append(runner)
                 yield outcome
-        time.sleep(0.01)
+        time.sleep(0.05)

@@ -4,9 +4,10 @@
     python benchmarks/mutation.py [PACKAGE ...] [--sample 60 --seed 0]
 
 A mutant is one change of one line, such as `>=` for `>` (`mutants.OPERATORS`); it is killed if one of the tests beside
-the package fails, also by running out of time. The score is the share of killed mutants, those that equivalent.toml
-says no test can notice left out. Results are kept: a run that is started again goes on where it was, and tries
-survivors again if tests have changed. Killed mutants stay killed until their module changes or `--fresh`.
+the package that run this line (`covering`) fails, also by running out of time. The score is the share of killed
+mutants, those that equivalent.toml says no test can notice left out. Results are kept: a run that is started again goes
+on where it was, and tries survivors again if tests have changed. Killed mutants stay killed until their module changes
+or `--fresh`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from typing import Annotated, NamedTuple
 import typer
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkItem, WorkResult
-from mutants import Mutant, Outcome, Runner, copy_tree, mutants, preload, run_all
+from mutants import Mutant, Outcome, Runner, copy_tree, mutants, preload
+from swapping import try_all
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL = 0.9
@@ -39,7 +41,7 @@ _TIMED_OUT = "timed out"
 
 @dataclass(frozen=True)
 class Package:
-    """Modules and the tests beside them, as patterns relative to the root."""
+    """Modules and the tests beside them, as patterns relative to the root; the quick tests first."""
 
     name: str
     modules: Sequence[str]
@@ -73,7 +75,9 @@ class Row:
 _SETTINGS = "tests/nodes/test_settings.py"
 _REVIEW = "tests/graphs/test_review.py"
 """Reviews by a person, of all methods that have them."""
-_SHARED = ["tests/graphs/test_baselines.py", _REVIEW, "tests/graphs/test_with_an_index.py"]
+_INDEXED = "tests/graphs/test_with_an_index.py"
+"""Searches of an index, of several methods."""
+_SHARED = ["tests/graphs/test_baselines.py", _REVIEW, _INDEXED]
 """What all nodes share is also tested by whole graphs; these are quick."""
 
 
@@ -93,7 +97,7 @@ def packages(root: Path) -> list[Package]:
         _named("fusion", stores, "fusion", "ranking"),
         _named("metrics", evaluation, "metrics", "costs", "scoring", "statistics"),
         _named("gold", evaluation, "gold", "control"),
-        Package("kit", ["nodes/kit/*.py"], ["tests/nodes/kit", *_SHARED]),
+        Package("kit", ["nodes/kit/*.py"], [_SETTINGS, "tests/nodes/kit", *_SHARED]),
     ]
     names = [path.stem for path in sorted((root / "graphs").glob("*.py")) if path.stem not in ("__init__", "about")]
     own = [name for name in names if (root / "nodes" / name).is_dir()]
@@ -104,6 +108,7 @@ def packages(root: Path) -> list[Package]:
             f"tests/graphs/test_{name}.py",
             f"tests/graphs/test_{name}_*.py",
             _REVIEW,
+            _INDEXED,
         ]
         found.append(Package(name, [f"nodes/{name}/*.py", f"graphs/{name}.py"], tests))
     others = [name for name in names if name not in own]
@@ -156,7 +161,8 @@ def measure(
     """
     started = time.monotonic()
     paths = sorted({str(path.relative_to(root)) for pattern in package.modules for path in root.glob(pattern)})
-    files = sorted({str(path.relative_to(root)) for pattern in package.tests for path in root.glob(pattern)})
+    places = [path for pattern in package.tests for path in sorted(root.glob(pattern))]
+    files = list(dict.fromkeys(str(path.relative_to(root)) for path in places))
     found = [mutant for path in paths for mutant in mutants(root, path)]
     row = Row(package.name, total=len(found))
     if sample is not None and sample < len(found):
@@ -166,12 +172,14 @@ def measure(
     tests = _digest(root, files)
     known = dict(db.results)
     new = [one for one in tried if one.id not in known]
-    db.add_work_items(WorkItem.single(one.id, _spec(one)) for one in new if one.id not in _items(db))
+    there = {item.job_id for item in db.work_items}
+    db.add_work_items(WorkItem.single(one.id, _spec(one)) for one in new if one.id not in there)
     again = [one for one in tried if one.id in known and not known[one.id].is_killed and known[one.id].output != tests]
     if new or again:
-        limit, cpu = _baseline(runners[0], files, package.name)
-        with typer.progressbar(run_all(runners, [*new, *again], files, limit, cpu), length=len(new) + len(again),
-                               label=package.name, file=sys.stderr) as bar:  # fmt: skip
+        if runners[0].root == ROOT:
+            preload()
+        outcomes = try_all(runners, [*new, *again], files, package.name)
+        with typer.progressbar(outcomes, len(new) + len(again), package.name, file=sys.stderr) as bar:
             for outcome in bar:
                 known[outcome.mutant.id] = result = _result(outcome, tests)
                 db.set_result(outcome.mutant.id, result)
@@ -182,10 +190,6 @@ def measure(
         row.survivors += [] if result.is_killed else [one]
     row.seconds = time.monotonic() - started
     return row
-
-
-def _items(db: WorkDB) -> set[str]:
-    return {item.job_id for item in db.work_items}
 
 
 def _spec(one: Mutant) -> MutationSpec:
@@ -199,17 +203,6 @@ def _result(outcome: Outcome, tests: str) -> WorkResult:
     if outcome.code in (3, 4, 5):
         raise SystemExit(f"the tests of {outcome.mutant} could not be run:\n{outcome.output}")
     return WorkResult(WorkerOutcome.NORMAL, _TIMED_OUT if outcome.code is None else outcome.failed, TestOutcome.KILLED)
-
-
-def _baseline(runner: Runner, files: Sequence[str], name: str) -> tuple[float, float]:
-    """Seconds, and seconds of CPU time, that a run with a mutant may take: ten times those without."""
-    if runner.root == ROOT:
-        preload()
-    for outcome in run_all([runner], [None], files, 600, 600):
-        if outcome.code != 0:
-            raise SystemExit(f"the tests of {name} fail without a mutant:\n{outcome.output}")
-        return max(20.0, 10 * outcome.seconds), max(10.0, 10 * outcome.cpu)
-    raise AssertionError
 
 
 def _digest(root: Path, files: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ def build_index(
     *,
     add: bool = False,
     language: str | None = None,
+    shards: int | None = None,
     progress: Progress | None = None,
 ) -> Built:
     """Make an index, or replace all passages of the one there is. Blocks until it can be searched.
@@ -39,6 +40,7 @@ def build_index(
             list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
         language: Language of the passages, such as `de`; default: English, and with `add` the index's.
+        shards: Number of parts of a large index. Default: as many as it has, or one. Not with `add`.
         progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
             done, and of how many (None: not known yet).
 
@@ -50,7 +52,11 @@ def build_index(
     given = [passages] if isinstance(passages, str | Path) else passages
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"passages: must be a list, not {type(given).__name__}")
-    return (add_to_index if add else build)(name, _located(given), progress=progress, language=language)
+    if add:
+        if shards is not None:
+            raise InputError("shards: can't be given with add", hint="stores.build.rebuild_index changes the number")
+        return add_to_index(name, _located(given), progress=progress, language=language)
+    return build(name, _located(given), shards=shards, progress=progress, language=language)
 
 
 def _located(given: Iterable[object]) -> Iterator[Located]:

@@ -64,14 +64,24 @@ def read_sources(files: Sequence[Path]) -> Iterator[Located]:
         InputError: A file can't be read; the message names it, and the line where there is one.
     """
     for path in files:
-        if path.name.lower().endswith(_JSON_LINES):
-            for line, passage in read_numbered(path):
-                yield Located(f"{path}, line {line}", with_values(passage, file=str(path)))
-        else:
-            from stores.documents import load_documents
+        yield from read_source(path, str(path))
 
-            for number, passage in enumerate(load_documents(path, name=str(path)), start=1):
-                yield Located(f"{path}, passage {number}", with_values(passage, file=str(path)))
+
+def read_source(path: Path, name: str) -> Iterator[Located]:
+    """All passages of a file, which is named otherwise in them. Errors as for `read_sources`."""
+    if is_json_lines(path):
+        for line, passage in read_numbered(path):
+            yield Located(f"{name}, line {line}", with_values(passage, file=name))
+    else:
+        from stores.documents import load_documents
+
+        for number, passage in enumerate(load_documents(path, name=name), start=1):
+            yield Located(f"{name}, passage {number}", with_values(passage, file=name))
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether a file has a passage a line; the others are documents."""
+    return path.name.lower().endswith(_JSON_LINES)
 
 
 def _below(folder: Path, skipped: Counter[str]) -> Iterator[Path]:

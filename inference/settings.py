@@ -150,7 +150,8 @@ class Settings(BaseSettings):
     """Time-out of one request to it, in seconds. A failed one is retried for 10 seconds at most; then the search goes
     on without the reranker."""
     chroma_url: str | None = None
-    """A Chroma server, such as http://127.0.0.1:8100. Unset: embedded Chroma."""
+    """A Chroma server, such as http://127.0.0.1:8100, or several, separated by commas, for an index in shards. Unset:
+    embedded Chroma."""
 
     def server(self, role: Role) -> Server:
         """The role's server, or the default one; with the role's model, or the default one."""

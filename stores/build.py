@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from inference.base_url import split_urls
 from inference.encoders.configured import get_encoder
-from inference.encoders.vectors import Encoder, Vectors
+from inference.encoders.vectors import Encoder
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
@@ -29,10 +30,12 @@ from stores.manifest import (
 from stores.passages import Passage
 from stores.records import Records, searchable
 from stores.sentences import splitting
+from stores.sharded_sparse import ShardedSparse
+from stores.shards import MOST_SHARDS, Shards
 from stores.sparse import Sparse, tokenizer_of
-from stores.vector_store import vector_store
 from stores.vectors import KeptVectors, vector_key
 from stores.versions import building, prune
+from stores.workers import Batch, InProcess, Workers
 
 BATCH = 256
 """Passages encoded between two commits, the most a kill can lose."""
@@ -43,6 +46,8 @@ def build_index(
     passages: Iterable[Passage | Located],
     *,
     encoder: Encoder | None = None,
+    shards: int | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
     language: str | None = None,
@@ -56,17 +61,31 @@ def build_index(
         name: Letters, digits, '-', '_' and '.'.
         passages: At least one with a text.
         encoder: Default: the one from the settings.
+        shards: Number of shards. Default: as many as the index has, or one.
+        workers: Who does the work. Default: this process.
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
         language: Language of the passages, a code of `stores.languages`; default: English. Additions are in it, too.
 
     Raises:
-        InputError: The name is invalid, the language is unknown, or there are no passages.
+        InputError: The name is invalid, the language is unknown, there are no passages, or fewer shards than Chroma
+            servers.
         StoreError: Another process is building this index, or writing fails.
         EndpointError: The embeddings or Chroma server fails.
     """
-    return _build(name, passages, (), encoder, progress, base="nothing", confirm=confirm, language=language)
+    return _build(
+        name,
+        passages,
+        (),
+        encoder,
+        progress,
+        base="nothing",
+        shards=shards,
+        workers=workers,
+        confirm=confirm,
+        language=language,
+    )
 
 
 def add_to_index(
@@ -74,6 +93,7 @@ def add_to_index(
     passages: Iterable[Passage | Located],
     *,
     encoder: Encoder | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     language: str | None = None,
 ) -> Built:
@@ -82,7 +102,7 @@ def add_to_index(
     Idempotent: unchanged passages keep their rows, so that neither the index's hash nor any search result changes.
     Errors as for `build_index`; StoreError if there is no such index; InputError for a language other than its own.
     """
-    return _build(name, passages, (), encoder, progress, base="this encoder's", language=language)
+    return _build(name, passages, (), encoder, progress, base="this encoder's", workers=workers, language=language)
 
 
 def remove_from_index(
@@ -96,14 +116,32 @@ def remove_from_index(
 
 
 def rebuild_index(
-    name: str, *, encoder: Encoder | None = None, progress: Progress | None = None, language: str | None = None
+    name: str,
+    *,
+    encoder: Encoder | None = None,
+    shards: int | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+    language: str | None = None,
 ) -> Built:
-    """Rebuild an index from its own passages, after the encoder changed or files were damaged.
+    """Rebuild an index from its own passages: after the encoder changed, files were damaged, or in other shards.
 
-    With another language, words are stemmed anew; sentences stay as they were split.
+    Vectors are kept unless the encoder changed. With another language, words are stemmed anew; sentences stay as they
+    were split.
+
     Errors as for `build_index`; StoreError if there is no such index or its passages can't be read.
     """
-    return _build(name, (), (), encoder, progress, base="any encoder's", language=language)
+    return _build(
+        name,
+        (),
+        (),
+        encoder,
+        progress,
+        base="any encoder's",
+        shards=shards,
+        workers=workers,
+        language=language,
+    )
 
 
 def _build(
@@ -114,6 +152,8 @@ def _build(
     progress: Progress | None,
     *,
     base: Literal["nothing", "any encoder's", "this encoder's"],
+    shards: int | None = None,
+    workers: Workers | None = None,
     confirm: Callable[[Built], None] | None = None,
     language: str | None = None,
 ) -> Built:
@@ -126,6 +166,7 @@ def _build(
         hint = "the same without --add makes it" if adds else f"make it first, such as `{index_command(name)}`"
         raise StoreError(f"no index named {name!r}", hint=hint)
     encoder = encoder or get_encoder()
+    workers = workers or InProcess(encoder)
     result = Built()
     with building(folder, name):
         old = current_version(folder)
@@ -137,6 +178,13 @@ def _build(
                     hint="an index has one language: make another index, or replace this one",
                 )
         language = language or _language_of(old, anew=base == "nothing")
+        if language != ENGLISH and not isinstance(workers, InProcess):
+            raise InputError(
+                f"index {name!r} is in the language {language}, and a cluster splits English sentences only",
+                hint="build it on this machine alone: leave out --ray",
+            )
+        url = get_settings().chroma_url or ""
+        shards = _shard_count(shards, old, url)
         prune(folder, old)
         made = datetime.now(UTC)
         version = f"{made:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
@@ -145,15 +193,15 @@ def _build(
         (new / "in_use").touch()
         with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
             with splitting(language):
-                collect(records, passages, None if base == "nothing" else old, remove, result, tell)
+                kept_from = None if base == "nothing" else old
+                collect(records, passages, kept_from, remove, result, tell, workers.fill_sentences)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
             content = content_hash(old, records)
             if confirm is not None and result.replaces and not content.known:
                 confirm(result)
             with contextlib.closing(KeptVectors(folder / "vectors.sqlite")) as kept:
-                dimension = _encode(records, kept, encoder, result, tell)
-                url = get_settings().chroma_url or ""
+                dimension = _encode(records, kept, encoder.id, workers, result, tell)
                 manifest = Manifest(
                     name=name,
                     version=version,
@@ -167,9 +215,10 @@ def _build(
                     language=language,
                     chroma_url=url,
                     libraries=_libraries(),
+                    shards=shards,
                 )
-                _write_halves(new, records, kept, encoder, manifest, tell)
-                manifest.files.update(file_sizes(new, ["passages.sqlite", "sparse", "links"]))
+                _write_halves(new, records, manifest, workers, tell)
+                manifest.files.update(file_sizes(new, ["passages.sqlite", "shards.npy", "sparse", "links"]))
                 manifest.write(new)
                 set_current(folder, version)
                 kept.keep_only(vector_key(encoder.id, searchable(p)) for chunk in records.chunks() for p in chunk)
@@ -188,47 +237,70 @@ def _language_of(version: Path | None, *, anew: bool) -> str:
     return ENGLISH
 
 
-def _encode(records: Records, kept: KeptVectors, encoder: Encoder, result: Built, tell: Progress) -> int:
+def _encode(records: Records, kept: KeptVectors, encoder: str, workers: Workers, result: Built, tell: Progress) -> int:
     """Encode passages without a cached vector; returns the dimension."""
-    dimension = done = 0
-    for chunk in records.chunks():
-        keys = [vector_key(encoder.id, searchable(passage)) for passage in chunk]
-        missing = kept.missing(keys)
-        done += len(chunk) - len(missing)
-        for batch in batches(iter(missing), BATCH):
-            vectors = encoder.encode_passages([searchable(chunk[i]) for i in batch])
-            kept.put([keys[i] for i in batch], vectors)
-            done += len(batch)
-            result.encoded += len(batch)
+    done = 0
+
+    def missing() -> Iterator[Batch]:
+        nonlocal done
+        for chunk in records.chunks():
+            keys = [vector_key(encoder, searchable(passage)) for passage in chunk]
+            lacking = kept.missing(keys)
+            done += len(chunk) - len(lacking)
             tell("encode", done, records.count)
+            for batch in batches(iter(lacking), BATCH):
+                yield Batch([keys[i] for i in batch], [searchable(chunk[i]) for i in batch])
+
+    for keys, vectors in workers.encode(missing()):
+        kept.put(keys, vectors)
+        done += len(keys)
+        result.encoded += len(keys)
         tell("encode", done, records.count)
-        found = kept.get(keys[:1]).shape[1]
+    dimension = 0
+    for chunk in records.chunks():
+        found = kept.get([vector_key(encoder, searchable(chunk[0]))]).shape[1]
         if dimension not in (0, found):
             raise StoreError(
-                f"the encoder {encoder.id} gave vectors of {found} dimensions after ones of {dimension}",
+                f"the encoder {encoder} gave vectors of {found} dimensions after ones of {dimension}",
                 hint="is it another model under the same name? Delete vectors.sqlite in the index's folder",
             )
         dimension = found
     return dimension
 
 
-def _write_halves(
-    new: Path, records: Records, kept: KeptVectors, encoder: Encoder, manifest: Manifest, tell: Progress
-) -> None:
-    words = Sparse.build(
-        new / "sparse", ((p.title, p.text) for chunk in records.chunks() for p in chunk), manifest.language
-    )
+def _shard_count(wanted: int | None, old: Path | None, url: str) -> int:
+    """Number of shards: as wanted, or as in the old version."""
+    count = 1 if wanted is None else wanted
+    if wanted is None and old is not None:
+        with contextlib.suppress(StoreError):
+            count = Manifest.read(old).shards
+    if not 1 <= count <= MOST_SHARDS:
+        raise InputError(f"shards: must be 1 to {MOST_SHARDS:,}, not {count:,}")
+    if len(servers := split_urls(url)) > count:
+        raise InputError(
+            f"HOPGRAPH_CHROMA_URL names {len(servers)} servers, and the index has {count} shard{'s'[: count > 1]}",
+            hint=f"give each server a shard: --shards {len(servers)}, for an existing index --reshard {len(servers)}",
+        )
+    return count
+
+
+def _write_halves(new: Path, records: Records, manifest: Manifest, workers: Workers, tell: Progress) -> None:
+    texts = ((p.title, p.text) for chunk in records.chunks() for p in chunk)
+    if manifest.shards == 1:
+        words = Sparse.build(new / "sparse", texts, manifest.language)
+    else:
+        shards = Shards.write(new / "shards.npy", records.ids(), manifest.shards)
+        words = ShardedSparse.build_shards(new / "sparse", texts, shards, manifest.language)
     Links.build(new / "links", words)
     del words
+    done = 0
 
-    def vectors() -> Iterator[Vectors]:
-        done = 0
-        for chunk in records.chunks():
-            yield kept.get([vector_key(encoder.id, searchable(passage)) for passage in chunk])
-            done += len(chunk)
-            tell("store", done, records.count)
+    def on_stored(count: int) -> None:
+        nonlocal done
+        done += count
+        tell("store", done, records.count)
 
-    vector_store(manifest, new).build(vectors())
+    workers.store(new, manifest, on_stored)
 
 
 def _libraries() -> dict[str, str]:

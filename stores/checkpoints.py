@@ -8,9 +8,12 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 _POSTGRES = ("postgres", "postgresql")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SETUP = 30.0
+"""Seconds to wait for another process that creates the tables."""
 
 
 def checkpoint_place() -> str:
@@ -113,10 +119,11 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
     try:
         try:
             # A pool's error does not give the reason; a connection's does.
-            await (await psycopg.AsyncConnection.connect(url, connect_timeout=10)).close()
-            await pool.open(wait=True, timeout=10)
-            saver = AsyncPostgresSaver(pool, serde=PackingSerializer())
-            await saver.setup()
+            async with await psycopg.AsyncConnection.connect(url, connect_timeout=10, autocommit=True) as connection:
+                await pool.open(wait=True, timeout=10)
+                saver = AsyncPostgresSaver(pool, serde=PackingSerializer())
+                await _lock_setup(connection)  # until the connection closes
+                await saver.setup()
         except psycopg.ProgrammingError:
             raise malformed from None  # its message may hold the password
         except psycopg.Error as error:
@@ -131,6 +138,19 @@ async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
         await pool.close()
 
 
+async def _lock_setup(connection: Any) -> None:
+    """Wait until no other process sets up the same database: two at once create the same tables, and one fails.
+
+    It polls, since a statement that waits for a lock would keep CREATE INDEX CONCURRENTLY from ending.
+    """
+    deadline = time.monotonic() + _SETUP
+    while time.monotonic() < deadline:
+        cursor = await connection.execute("SELECT pg_try_advisory_lock(hashtext('hopgraph checkpoints'))")
+        if (await cursor.fetchone())[0]:
+            return
+        await asyncio.sleep(0.05)
+
+
 @dataclass(frozen=True)
 class KeptThread:
     """A thread in a checkpoint store."""
@@ -138,6 +158,18 @@ class KeptThread:
     id: str
     metadata: dict[str, Any]
     """Metadata of its latest checkpoint."""
+    checkpoint: str = ""
+    """Id of that checkpoint, a UUID of version 6."""
+
+    @property
+    def used(self) -> datetime:
+        """When it was last used, UTC; 1970 if its checkpoint's id does not tell."""
+        try:
+            number = uuid.UUID(self.checkpoint)
+        except ValueError:
+            return _EPOCH
+        since_1582 = (number.int >> 80 << 12) | (number.int >> 64 & 0xFFF)  # in steps of 100 ns
+        return _EPOCH + timedelta(microseconds=(since_1582 - 0x01B21DD213814000) // 10)
 
 
 async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[list[KeptThread], int]:
@@ -151,7 +183,8 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
     from stores.saver import LoopSaver
 
     newest = (
-        "SELECT thread_id, metadata FROM checkpoints JOIN (SELECT thread_id AS kept, MAX(checkpoint_id) AS latest "
+        "SELECT thread_id, metadata, checkpoint_id FROM checkpoints "
+        "JOIN (SELECT thread_id AS kept, MAX(checkpoint_id) AS latest "
         "FROM checkpoints WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY latest DESC LIMIT {}) AS newest "
         "ON thread_id = kept AND checkpoint_id = latest WHERE checkpoint_ns = '' ORDER BY latest DESC"
     )
@@ -159,17 +192,20 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
     if isinstance(saver, LoopSaver):
         try:
             found = await saver.run_in_thread(lambda: saver.conn.execute(newest.format("?"), (limit,)).fetchall())
-            rows = [(str(thread), json.loads(metadata or "{}")) for thread, metadata in found]
+            rows = [(str(thread), json.loads(metadata or "{}"), str(latest)) for thread, metadata, latest in found]
             (total,) = await saver.run_in_thread(lambda: saver.conn.execute(count).fetchone())
         except (sqlite3.Error, ValueError) as error:
             raise sqlite_error(Path(getattr(saver, "place", "")), error) from error
     else:
         async with cast("Any", saver)._cursor() as cursor:
             await cursor.execute(newest.format("%s"), (limit,))
-            rows = [(str(row["thread_id"]), dict(row["metadata"] or {})) for row in await cursor.fetchall()]
+            rows = [
+                (str(row["thread_id"]), dict(row["metadata"] or {}), str(row["checkpoint_id"]))
+                for row in await cursor.fetchall()
+            ]
             await cursor.execute(count)
             total = (await cursor.fetchone())["threads"]
-    return [KeptThread(thread, metadata) for thread, metadata in rows], int(total)
+    return [KeptThread(*row) for row in rows], int(total)
 
 
 def without_password(url: str) -> str:

@@ -219,8 +219,8 @@ def _failures(where: str, *, on_server: bool) -> Iterator[None]:
     import httpx
     from chromadb.errors import ChromaError
 
-    above = Path(where).parts[-4:-2]  # indexes/INDEX/versions/VERSION/dense
-    name = above[0] if above[1:] == ("versions",) else "NAME"
+    above = Path(where).parts  # indexes/INDEX/versions/VERSION/dense, or a shard below it
+    name = above[above.index("versions") - 1] if "versions" in above else "NAME"
     hint = f"run `hopgraph index --name {name} --rebuild`"
     try:
         yield

@@ -61,6 +61,7 @@ def collect(
     remove: Sequence[str],
     result: Built,
     tell: Progress,
+    fill_sentences: Callable[[Iterable[list[Passage]]], Iterator[list[Passage]]],
 ) -> None:
     """Write the passages of the new version: those kept from the old one, then the given ones."""
     intake = _Intake(result)
@@ -71,8 +72,8 @@ def collect(
         fresh = list(given)
         with contextlib.closing(Records(old / "passages.sqlite")) as before:
             given = _keep(before, records, fresh, set(remove), result)
-    for batch in batches(given, READ_BATCH):
-        records.append(_filled(batch))
+    for batch in fill_sentences(batches(given, READ_BATCH)):
+        records.append(batch)
         tell("read", records.count, None)
     if not records.count:
         if remove:
@@ -125,7 +126,7 @@ def _keep(
                 rows += [part for key in sorted(again) for part in groups.pop(key, [])]
             else:
                 rows.append(passage)
-        records.append(_filled(rows))
+        records.append(filled(rows))
     result.replaced = len(replaced)
     if unknown:
         listed = ", ".join(sorted(unknown)[:10])
@@ -166,7 +167,7 @@ def content_hash(old: Path | None, records: Records) -> ContentHash:
     return ContentHash(found, known=found == before)
 
 
-def _filled(passages: list[Passage]) -> list[Passage]:
+def filled(passages: list[Passage]) -> list[Passage]:
     """The passages, with sentences filled in by spaCy where missing."""
     missing = [i for i, passage in enumerate(passages) if not passage.sentences]
     for i, sentences in zip(missing, split_sentences([passages[i].text for i in missing]), strict=True):

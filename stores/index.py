@@ -31,8 +31,11 @@ from stores.manifest import (
 )
 from stores.passages import Passage
 from stores.records import Records
+from stores.sharded_sparse import ShardedSparse
+from stores.sharded_vectors import ShardedVectors
+from stores.shards import Shards
 from stores.sparse import Sparse, tokenizer_of
-from stores.vector_store import OpenVectors, vector_store
+from stores.vector_store import OpenVectors, vector_stores
 from stores.where import fields_of, parse_where
 
 Mode = Literal["hybrid", "dense", "sparse", "bridge"]
@@ -266,7 +269,13 @@ class Index:
 
     @cached_property
     def _sparse(self) -> Sparse:
-        return Sparse(self._folder / "sparse", self.manifest.language)
+        folder = self._folder / "sparse"
+        language = self.manifest.language
+        return Sparse(folder, language) if self.manifest.shards == 1 else ShardedSparse(folder, self._shards, language)
+
+    @cached_property
+    def _shards(self) -> Shards:
+        return Shards.read(self._folder / "shards.npy", self.manifest.shards)
 
     @cached_property
     def _links(self) -> Links:
@@ -280,11 +289,12 @@ class Index:
 
     @cached_property
     def _dense(self) -> OpenVectors:
-        store = vector_store(self.manifest, self._folder)
-        dense = store.open()
+        stores = vector_stores(self.manifest, self._folder)
+        parts = [store.open() for store in stores]
+        dense = parts[0] if len(parts) == 1 else ShardedVectors(parts, self._shards)
         if len(dense) != len(self):
             raise StoreError(
-                f"{store.name} has {len(dense)} vectors for the {len(self)} passages of index {self.name!r}",
+                f"{stores[0].name} has {len(dense)} vectors for the {len(self)} passages of index {self.name!r}",
                 hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
             )
         return dense

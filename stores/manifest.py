@@ -6,6 +6,7 @@ HOME/indexes/<name>/
     vectors.sqlite      every passage's vector by content: a killed build goes on, later ones encode only what is new
     versions/<id>/      never changed once `current` has named it
         manifest.json  passages.sqlite  sparse/  links/  dense/
+        shards.npy      of an index in several shards: the shard of each row; sparse/ and dense/ have a folder a shard
         in_use          held by readers, so that a build does not remove what is being read
 """
 
@@ -46,7 +47,7 @@ class Manifest:
     dimension: int
     tokenizer: str
     chroma_url: str
-    """URL of the Chroma server with the vectors; "" for embedded Chroma."""
+    """URL of the Chroma server with the vectors, or of several, separated by commas; "" for embedded Chroma."""
     libraries: dict[str, str]
     """Versions of the libraries that wrote the files."""
     language: str = ENGLISH
@@ -54,6 +55,8 @@ class Manifest:
     files: dict[str, int] = field(default_factory=dict)
     """Sizes in bytes of the immutable files."""
     format: int = FORMAT
+    shards: int = 1
+    """Parts of both halves, by hash of the passage id. A search finds the same in any number of them."""
 
     @property
     def hash(self) -> str:
@@ -68,7 +71,10 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write `manifest.json` and sync it to disk."""
-        _write_synced(folder / "manifest.json", json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n")
+        values = asdict(self)
+        if self.shards == 1:  # as earlier versions wrote it, and can read it
+            del values["shards"]
+        _write_synced(folder / "manifest.json", json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -86,7 +92,7 @@ class Manifest:
         if found != FORMAT:
             raise _damaged(path, f"has format {found}, this version of Hopgraph reads {FORMAT}")
         values = {"language": ENGLISH, **values}  # indexes of earlier versions are all English
-        if set(values) != {f.name for f in fields(cls)}:
+        if {"shards", *values} != {f.name for f in fields(cls)}:
             raise _damaged(path, "lacks fields or has unknown ones")
         return cls(**values)
 

@@ -13,7 +13,7 @@ from typing import Literal
 from inference.errors import StoreError
 from inference.locks import claimed, is_locked
 from stores.manifest import Manifest, current_version, index_folder, indexes_folder
-from stores.vector_store import vector_store
+from stores.vector_store import vector_stores
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ def _drop(version: Path) -> None:
         manifest = Manifest.read(version)
     except StoreError:  # left by a killed build; it has no collection
         return
-    vector_store(manifest, version).drop()
+    for store in vector_stores(manifest, version):
+        store.drop()
 
 
 def _claimed(lock: Path, name: str, doing: str) -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +148,9 @@ class Records:
             case Not(inner):
                 return ~self.holding(inner)
             case All(parts):
-                return np.stack([self.holding(part) for part in parts]).all(axis=0)
+                return reduce(np.logical_and, map(self.holding, parts))
             case Either(parts):
-                return np.stack([self.holding(part) for part in parts]).any(axis=0)
+                return reduce(np.logical_or, map(self.holding, parts))
             case Missing(name):
                 return ~self._rows("", [name])
             case Contains(name, text):

@@ -6,10 +6,10 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,12 +87,51 @@ Name = tuple[int, ...]
 class Words(NamedTuple):
     """The words of a corpus, as numbers, by row."""
 
+    vocabulary: dict[str, int]
     names: list[set[Name]]
     """The title, and the title without a disambiguation in parentheses; empty if it has no words."""
-    rows: list[list[int]]
+    rows: list[Sequence[int]]
     """The title, `TITLE_WEIGHT` times, and the text."""
     starts: list[int]
     """Where the text begins."""
+    hashes: list[tuple[int, int]]
+    """Hash and row of every name."""
+
+
+def number_words(
+    titles_and_texts: Iterable[tuple[str, str]],
+    row_of: Callable[[list[int]], Sequence[int]],
+    language: str = ENGLISH,
+) -> Words:
+    """Number the words of a corpus in the order of their first occurrence.
+
+    Args:
+        titles_and_texts: Row i is the i-th pair.
+        row_of: Makes what a row's numbers are kept in.
+        language: Their language.
+    """
+    words = Words({}, [], [], [], [])
+    vocabulary = words.vocabulary
+
+    def numbered(tokens: Iterable[str]) -> list[int]:
+        return [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
+
+    for row, (title, text) in enumerate(titles_and_texts):
+        name = tokenize(title, language)
+        names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title), language))) if n}
+        words.hashes.extend((_hash(n), row) for n in names)
+        words.rows.append(row_of(numbered(name * TITLE_WEIGHT + tokenize(text, language))))
+        words.starts.append(len(name) * TITLE_WEIGHT)
+        words.names.append({tuple(numbered(n)) for n in names})
+    words.hashes.sort()
+    return words
+
+
+def save_names(folder: Path, words: Words) -> None:
+    """Write the titles of a corpus for matching in queries."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "names.npy", np.array([name for name, _ in words.hashes], np.uint64))
+    np.save(folder / "named_rows.npy", np.array([row for _, row in words.hashes], np.int64))
 
 
 class Sparse:
@@ -108,6 +147,7 @@ class Sparse:
         self._language = language
         # A corpus without any word has nothing to load.
         self._scorer = bm25s.BM25.load(folder, mmap=True) if (folder / "params.index.json").exists() else None
+        self._vocabulary: dict[str, int] = self._scorer.vocab_dict if self._scorer is not None else {}
         self._names = np.load(folder / "names.npy")
         self._named_rows = np.load(folder / "named_rows.npy")
 
@@ -116,27 +156,11 @@ class Sparse:
         """Write the sparse half of an index; row i is the i-th pair. Returns the corpus's words."""
         import bm25s
 
-        vocabulary: dict[str, int] = {}
-        words = Words([], [], [])
-        hashes: list[tuple[int, int]] = []
-
-        def numbered(words: Iterable[str]) -> list[int]:
-            return [vocabulary.setdefault(word, len(vocabulary)) for word in words]
-
-        for row, (title, text) in enumerate(titles_and_texts):
-            name = tokenize(title, language)
-            names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title), language))) if n}
-            hashes += [(_hash(n), row) for n in names]
-            words.rows.append(numbered(name * TITLE_WEIGHT + tokenize(text, language)))
-            words.starts.append(len(name) * TITLE_WEIGHT)
-            words.names.append({tuple(numbered(n)) for n in names})
-        folder.mkdir(parents=True, exist_ok=True)
-        hashes.sort()
-        np.save(folder / "names.npy", np.array([name for name, _ in hashes], np.uint64))
-        np.save(folder / "named_rows.npy", np.array([row for _, row in hashes], np.int64))
-        if vocabulary:
+        words = number_words(titles_and_texts, list, language)
+        save_names(folder, words)
+        if words.vocabulary:
             scorer = bm25s.BM25(k1=K1, b=B, method="lucene")
-            scorer.index((words.rows, vocabulary), create_empty_token=False, show_progress=False)
+            scorer.index((words.rows, words.vocabulary), create_empty_token=False, show_progress=False)
             scorer.save(folder, show_progress=False)
         return words
 
@@ -146,7 +170,8 @@ class Sparse:
         if self._scorer is None or not numbers:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         scores: NDArray[np.float32] = self._scorer.get_scores_from_ids(numbers)
-        self._add_named(words, scores)
+        for rows, bonus in self._named(words):
+            scores[rows] += bonus
         return best(scores, k, np.flatnonzero(scores > 0 if allowed is None else (scores > 0) & allowed))
 
     def coverage(self, query: str, rows: Sequence[int]) -> NDArray[np.float64]:
@@ -156,13 +181,10 @@ class Sparse:
         """
         _, numbers = self._known(query)
         found = np.zeros((len(numbers), len(rows)))
-        if self._scorer is None or not numbers:
+        if not numbers:
             return found
-        starts, holders = self._scorer.scores["indptr"], self._scorer.scores["indices"]
         for i, number in enumerate(numbers):
-            those = holders[int(starts[number]) : int(starts[number + 1])]  # ascending
-            places = np.minimum(np.searchsorted(those, rows), len(those) - 1)
-            found[i] = (those[places] == rows) * self._idf(number)
+            found[i] = self._has(number, np.asarray(rows, np.int64)) * self._idf(number)
         return found / sum(map(self._idf, numbers))
 
     def titled(self, query: str, rows: Sequence[int]) -> list[bool]:
@@ -174,8 +196,7 @@ class Sparse:
     def _known(self, query: str) -> tuple[list[str], list[int]]:
         """Distinct words of a query, and the numbers of those in the corpus."""
         words = list(dict.fromkeys(tokenize(query, self._language)))[:LONGEST_QUERY]
-        known = self._scorer.vocab_dict if self._scorer is not None else {}
-        return words, [known[word] for word in words if word in known]
+        return words, [self._vocabulary[word] for word in words if word in self._vocabulary]
 
     def _titles(self, words: list[str]) -> Iterator[tuple[int, int, int, int]]:
         """Spans of the words that are titles, longest first at each start, and where their rows are."""
@@ -189,23 +210,33 @@ class Sparse:
         high = np.searchsorted(self._names, hashes, "right")
         return ((*spans[i], int(low[i]), int(high[i])) for i in np.flatnonzero(low < high))
 
-    def _add_named(self, words: list[str], scores: NDArray[np.float32]) -> None:
-        """Add the bonus of titles in the query; of overlapping titles the first and longest counts."""
+    def _named(self, words: list[str]) -> Iterator[tuple[NDArray[np.int64], float]]:
+        """Rows whose title is in the query, and their bonus; of overlapping titles the first and longest counts."""
         done = 0
         for start, end, low, high in self._titles(words):
             if start >= done:
-                scores[self._named_rows[low:high]] += NAMED * sum(map(self._rarity, words[start:end]))
+                yield self._named_rows[low:high], NAMED * sum(self._idf(self._vocabulary[w]) for w in words[start:end])
                 done = end
 
-    def _rarity(self, word: str) -> float:
+    def _has(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows have a word of the corpus."""
         assert self._scorer is not None  # noqa: S101
-        return self._idf(self._scorer.vocab_dict[word])
+        starts, holders = self._scorer.scores["indptr"], self._scorer.scores["indices"]
+        return among(rows, holders[int(starts[number]) : int(starts[number + 1])])
 
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a word of the corpus."""
         assert self._scorer is not None  # noqa: S101
         starts = self._scorer.scores["indptr"]
         return math.log(1 + self._scorer.scores["num_docs"] / int(starts[number + 1] - starts[number]))
+
+
+def among(values: NDArray[np.int64], those: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """Which values are among ascending ones."""
+    if not len(those):
+        return np.zeros(len(values), bool)
+    found: NDArray[np.bool_] = those[np.minimum(np.searchsorted(those, values), len(those) - 1)] == values
+    return found
 
 
 def _hash(name: tuple[str, ...]) -> int:

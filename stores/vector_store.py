@@ -1,6 +1,6 @@
 """Vector store protocols: the dense half of an index.
 
-To add a store, write classes like those of `stores.chroma`, and add a line to `vector_store`.
+To add a store, write classes like those of `stores.chroma`, and add a line to `vector_stores`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.base_url import split_urls
 from inference.encoders.vectors import Vectors
 from stores.chroma import Chroma
 
@@ -34,7 +35,7 @@ class OpenVectors(Protocol):
 
 
 class VectorStore(Protocol):
-    """Stores the vectors of one version of an index, in its own folder or on a server.
+    """Stores the vectors of one version of an index, or of one of its shards, in its own folder or on a server.
 
     All methods raise StoreError, or EndpointError if the store is a server.
     """
@@ -52,11 +53,17 @@ class VectorStore(Protocol):
         """Delete data outside the folder; idempotent."""
 
 
-def vector_store(manifest: Manifest, version: Path) -> VectorStore:
-    """The store of a version, by its manifest.
+def vector_stores(manifest: Manifest, version: Path) -> list[VectorStore]:
+    """The store of each shard of a version, by its manifest; the shards take turns on several servers.
 
     Args:
         manifest: Manifest of the version; it need not be written yet.
         version: Its folder.
     """
-    return Chroma(version / "dense", manifest.chroma_url, manifest.collection)
+    if manifest.shards == 1:
+        return [Chroma(version / "dense", manifest.chroma_url, manifest.collection)]
+    urls = split_urls(manifest.chroma_url) or [""]
+    return [
+        Chroma(version / "dense" / str(n), urls[n % len(urls)], f"{manifest.collection}-{n}")
+        for n in range(manifest.shards)
+    ]

@@ -20,10 +20,18 @@ def vector_key(encoder: str, text: str) -> bytes:
 
 
 class KeptVectors:
-    """A SQLite file of vectors, used only by the process that holds the index's lock."""
+    """A SQLite file of vectors, written only by the process that holds the index's lock.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The file.
+        writable: False: it has all vectors that are needed, and nobody writes meanwhile.
+    """
+
+    def __init__(self, path: Path, *, writable: bool = True) -> None:
         self._path = path
+        if not writable:
+            self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            return
         try:
             self._connect()
         except sqlite3.DatabaseError:

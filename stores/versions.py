@@ -15,7 +15,7 @@ from inference.errors import InputError, StoreError
 from inference.locks import lock
 from inference.settings import get_settings
 from stores.manifest import Manifest, current_version
-from stores.vector_store import vector_store
+from stores.vector_store import vector_stores
 
 
 @contextlib.contextmanager
@@ -70,5 +70,6 @@ def prune(folder: Path, keep: Path | None) -> None:
 
 def _remove(version: Path) -> None:
     with contextlib.suppress(StoreError):
-        vector_store(Manifest.read(version), version).drop()
+        for store in vector_stores(Manifest.read(version), version):
+            store.drop()
     shutil.rmtree(version)

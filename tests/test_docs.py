@@ -15,6 +15,7 @@ from hopgraph.cli import app
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.datasets import DATASETS, read_questions
 from hopgraph.evaluation.summary import ALL_METRICS
+from inference.settings import unknown_variables
 from tests.installed.blocks import read_blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -76,16 +77,50 @@ CLUSTER = read_blocks(DOCS / "cluster.md")
 @pytest.mark.parametrize("block", [block for block in CLUSTER if block.language == "sh"], ids=lambda block: block.place)
 def test_scripts_of_the_cluster_page_are_shell_and_use_options_that_exist(block):
     subprocess.run(["sh", "-n"], input=block.code, text=True, check=True)
-    known = {option for param in get_command(app).commands["eval"].params for option in param.opts}
     for line in block.code.replace("\\\n", " ").splitlines():
-        if "hopgraph eval" in line:
-            assert set(re.findall(r"(?<=\s)--[a-z-]+", line.partition("hopgraph eval")[2])) <= known
+        for name, rest in re.findall(r"hopgraph ([a-z]+) (.*)", line):
+            known = {option for param in get_command(app).commands[name].params for option in param.opts}
+            assert set(re.findall(r"(?<=\s)--[a-z-]+", f" {rest}")) <= known
 
 
-@pytest.mark.parametrize("block", [block for block in CLUSTER if block.language == "yaml"], ids=lambda b: b.place)
+YAML = {block.notes["file"]: block for block in CLUSTER if block.language == "yaml"}
+COMPOSE = yaml.safe_load(YAML["compose.yaml"].code)
+
+
+@pytest.mark.parametrize("block", [YAML["eval.yaml"]], ids=lambda b: b.place)
 def test_manifests_of_the_cluster_page_are_yaml_and_their_commands_shell(block):
     for manifest in yaml.safe_load_all(block.code):
         assert {"apiVersion", "kind", "metadata", "spec"} <= set(manifest)
         for container in manifest["spec"]["template"]["spec"]["containers"]:
             for script in container.get("args", []):
                 subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+
+def test_the_compose_file_names_what_it_defines():
+    """Its form was checked by the Compose specification's schema, and the Caddyfile by `caddy validate`."""
+    services = COMPOSE["services"]
+    assert {"replica-1", "replica-2", "balancer", "vllm", "postgres", "chroma"} == set(services)
+    used = {volume.partition(":")[0] for service in services.values() for volume in service.get("volumes", [])}
+    assert used == set(COMPOSE["volumes"])
+    for service in services.values():
+        assert set(service.get("depends_on", [])) <= set(services)
+        for name, how in dict(service["depends_on"] if "replica" in str(service.get("command")) else {}).items():
+            assert how["condition"] != "service_healthy" or "healthcheck" in services[name]
+        assert {config["source"] for config in service.get("configs", [])} <= set(COMPOSE["configs"])
+    for replica in ("replica-1", "replica-2"):
+        assert f"{replica}:8080" in COMPOSE["configs"]["caddyfile"]["content"]
+
+
+def test_a_replica_of_the_compose_file_has_a_command_and_variables_that_exist(monkeypatch):
+    replica = COMPOSE["services"]["replica-1"]
+    program, name, *words = replica["command"]
+    assert program == "hopgraph"
+    command = get_command(app).commands[name]
+    assert command.make_context(name, list(words)).params["port"] == 8080
+    for variable in replica["environment"]:
+        monkeypatch.setenv(variable, "postgresql://a:b@postgres/c")
+    assert unknown_variables() == []
+    assert replica["environment"]["HOPGRAPH_CHROMA_URL"] == "http://chroma:8000"
+    script = replica["healthcheck"]["test"][-1]
+    compile(script, "healthcheck", "exec")
+    assert "/health" in script

@@ -9,6 +9,7 @@ import platform
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from importlib import metadata
 from typing import Annotated, Literal
 
@@ -21,10 +22,20 @@ PACKAGES = ("langgraph", "langchain-core", "chromadb", "bm25s", "onnxruntime", "
 
 
 def doctor(
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Also check each node of a Ray cluster: HOST:PORT, auto or local.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as one JSON object.")] = False,
 ) -> None:
     """Check the installation and advise. Exits with 1 if something does not work."""
     findings = [finding for check in CHECKS for finding in _run(check)]
+    if ray is not None:
+        findings += _run(partial(_cluster, ray))
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
@@ -37,7 +48,7 @@ def _run(check: Callable[[], list[Finding]]) -> list[Finding]:
     """A check's findings; an exception counts as one."""
     from inference.errors import HopgraphError
 
-    name = check.__name__.strip("_").replace("_", " ")
+    name = getattr(check, "func", check).__name__.strip("_").replace("_", " ")
     try:
         return check()
     except HopgraphError as error:
@@ -205,6 +216,22 @@ def _prompts() -> list[Finding]:
     if bad:
         return [Finding("prompts", "bad", "; ".join(bad), "`hopgraph prompts check` after correcting them")]
     return [Finding("prompts", "ok", f"{len(names)}, {len(rows)} of them replaced by {folder}")]
+
+
+def _cluster(address: str) -> list[Finding]:
+    from hopgraph.cluster.connection import connected
+    from hopgraph.cluster.nodes import check_nodes
+
+    with connected(address) as cluster:
+        findings = [Finding("cluster", "ok", str(cluster))]
+        for node in check_nodes():
+            findings += [
+                Finding(f"node {node.name}", "bad", problem, "all nodes need the same: docs/cluster.md")
+                for problem in node.problems
+            ]
+            if not node.problems:
+                findings.append(Finding(f"node {node.name}", "ok", "the same versions, indexes, prompts and model"))
+    return findings
 
 
 def _studio() -> list[Finding]:

@@ -119,7 +119,7 @@ async def _work(folder: RunFolder, todo: list[Job], *, again: str, cluster: Clus
         else:
             from hopgraph.cluster.evaluation import run_shards
 
-            await run_shards(cluster, folder, todo, show)
+            await run_shards(cluster, folder, todo, show, note)
     if cluster is None:
         _say_calls_in_flight()
 

@@ -13,6 +13,7 @@ import typer
 
 from hopgraph.cli import completion
 from hopgraph.cli.errors import note, print_json
+from hopgraph.cli.on_ray import Ray, connected
 from hopgraph.cli.options import AsJson
 from hopgraph.cli.stopping import stoppable
 
@@ -60,6 +61,20 @@ def index(
             metavar="CODE", help="Language of the texts, such as de, for stemming and sentences. Default: en."
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of parts of a large index; as before, or 1.", show_default=False),
+    ] = None,
+    reshard: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Rebuild the index in N shards; vectors are kept.", show_default=False),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Encode and store on a Ray cluster: HOST:PORT, auto or local.", show_default=False
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build an index of files, or add to one with --add.
@@ -76,21 +91,37 @@ def index(
     usage = f"hopgraph index {given} --name {name or 'mine'}" if given else index_command(name or "mine")
     if not name:
         raise InputError("--name is missing", hint=usage)
-    if (bool(files) + bool(remove) + rebuild) != 1 or (add and not files):
-        raise InputError("give one of: files (with or without --add), --remove ID, --rebuild", hint=usage)
+    if (bool(files) + bool(remove) + (rebuild or reshard is not None)) != 1 or (add and not files):
+        raise InputError("give one of: files (with or without --add), --remove ID, --rebuild, --reshard N", hint=usage)
+    if shards is not None and (add or not files):
+        raise InputError("--shards requires files, without --add", hint="--reshard N changes an existing index")
     if replace and (add or not files):
         raise InputError("--replace requires files and can't be combined with --add", hint=usage)
+    if ray is not None and remove:
+        raise InputError("--ray: can't be combined with --remove, which encodes nothing")
     sources = find_sources(files or []) if files else Sources()
-    with stoppable("run the same command again to resume"), _telling() as (shown, tell):
-        if rebuild:
-            built = build.rebuild_index(name, progress=tell, language=language)
+    with (
+        stoppable("run the same command again to resume"),
+        connected(Ray(ray) if ray else None) as cluster,
+        _telling() as (shown, tell),
+    ):
+        workers, passages = None, read_sources(sources.files)
+        if cluster is not None:
+            from hopgraph.cluster.indexing import RayWorkers
+
+            workers = RayWorkers(cluster, name, note)
+            passages = workers.read_sources(sources.files)
+        if rebuild or reshard is not None:
+            built = build.rebuild_index(name, shards=reshard, workers=workers, progress=tell, language=language)
         elif remove:
             built = build.remove_from_index(name, remove, progress=tell)
         elif add:
-            built = build.add_to_index(name, read_sources(sources.files), progress=tell, language=language)
+            built = build.add_to_index(name, passages, workers=workers, progress=tell, language=language)
         else:
             ask = None if replace else _replacing(name, shown)
-            built = build.build_index(name, read_sources(sources.files), progress=tell, confirm=ask, language=language)
+            built = build.build_index(
+                name, passages, shards=shards, workers=workers, progress=tell, confirm=ask, language=language
+            )
     hint = "" if remove else _language_hint(built)
     if as_json:
         found = {"files": len(sources.files), "skipped": dict(sources.skipped)}
@@ -209,6 +240,7 @@ def _summary(built: Built) -> dict[str, Any]:
         "hash": manifest.hash,
         "passages": manifest.passages,
         "articles": manifest.articles,
+        "shards": manifest.shards,
         "read": built.read,
         "duplicates": built.duplicates,
         "empties": built.empties,
@@ -231,8 +263,9 @@ def _print_summary(built: Built, sources: Sources) -> None:
     console, warn = _printer(Console()), _printer(Console(stderr=True))
     manifest = built.manifest
     cut = f" (of {counted(manifest.articles, 'article')})" if manifest.articles != manifest.passages else ""
+    parts = f" in {manifest.shards:,} shards" if manifest.shards > 1 else ""
     console(
-        f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}, {built.size / 1e6:,.1f} MB, "
+        f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}{parts}, {built.size / 1e6:,.1f} MB, "
         f"{built.seconds:,.1f} s"
     )
     console(

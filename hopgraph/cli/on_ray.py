@@ -1,4 +1,4 @@
-"""The option `--ray` of `hopgraph eval`."""
+"""The option `--ray` of `hopgraph eval`, `index` and `read`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Ray:
 
     address: str
     """HOST:PORT, `auto` or `local`."""
-    workers: int | None
-    """Number of shards; None: one per CPU."""
+    workers: int | None = None
+    """Number of shards of an evaluation or a reading; None: one per CPU."""
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import typer
 
 from hopgraph import loop
 from hopgraph.cli import completion
-from hopgraph.cli.errors import print_json
+from hopgraph.cli.errors import note, print_json
+from hopgraph.cli.on_ray import Ray, connected
 from hopgraph.cli.options import settings_of
 from hopgraph.cli.stopping import stoppable
 
@@ -53,6 +54,13 @@ def read(
             help="Simulation: a perfect reader, built from these questions' gold decompositions, replaces the model.",
         ),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Read on a Ray cluster: HOST:PORT, auto or local.", show_default=False),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: number of parts. Default: one per CPU of the cluster.")
+    ] = None,
     dataset: Annotated[str, typer.Option(help="With --perfect: the questions' dataset, as for `eval`.")] = "own",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
@@ -62,6 +70,10 @@ def read(
 
     if not index:
         raise InputError("--index is missing", hint="hopgraph read --index NAME")
+    if workers is not None and ray is None:
+        raise InputError("--workers: requires --ray")
+    if ray is not None and (export or load or perfect):
+        raise InputError("--ray: can't be combined with --export, --import or --perfect")
     if export is not None and load is not None:
         raise InputError("give one of --export and --import")
     if export is not None:
@@ -83,7 +95,7 @@ def read(
     else:
         values = settings_of(settings or [], index=index, model=model or None, coverage_repair=coverage_repair or None)
         with _reader(perfect, dataset, index):
-            made = loop.run(_read(values, ids, limit, retry_failed, anew))
+            made = loop.run(_read(values, ids, limit, retry_failed, anew, Ray(ray, workers) if ray else None))
     if as_json:
         print_json(asdict(made))
     else:
@@ -106,7 +118,7 @@ def _reader(questions: Path | None, dataset: str, index: str) -> Iterator[None]:
 
 
 async def _read(
-    values: dict[str, Any], ids: list[str] | None, limit: int | None, retry_failed: bool, anew: bool
+    values: dict[str, Any], ids: list[str] | None, limit: int | None, retry_failed: bool, anew: bool, ray: Ray | None
 ) -> Report:
     from hopgraph.cli.checks import check_endpoint, check_index
     from hopgraph.contexts import checked
@@ -118,9 +130,21 @@ async def _read(
     await check_endpoint(context.model)
     # A second `--anew` would discard what this command has read.
     how_to_resume = f"run the same command {'without --anew' if anew else 'again'} to resume"
-    with stoppable(how_to_resume), _progress() as (start, tell):
+    with stoppable(how_to_resume), connected(ray) as cluster, _progress() as (start, tell):
+        readers = None
+        if cluster is not None and ray is not None:
+            from hopgraph.cluster.reading import RayReaders
+
+            readers = RayReaders(cluster, ray.workers, note)
         return await read_index(
-            context, ids=ids, limit=limit, retry_failed=retry_failed, anew=anew, on_start=start, on_reading=tell
+            context,
+            ids=ids,
+            limit=limit,
+            retry_failed=retry_failed,
+            anew=anew,
+            on_start=start,
+            on_reading=tell,
+            readers=readers,
         )
 
 

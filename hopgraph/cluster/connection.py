@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,23 +57,43 @@ def connected(address: str) -> Iterator[Cluster]:
         import ray
     except ImportError:
         raise InputError("--ray: Ray is not installed", hint="pip install 'hopgraph[cluster]'") from None
-    try:
-        context = ray.init(
-            address=found,
-            log_to_driver=False,
-            logging_level="ERROR",
-            **({"include_dashboard": False} if found == "local" else {}),
-        )
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise _refused(address, error) from None
-    try:
-        cpus = int(ray.cluster_resources().get("CPU", 0))
-        if not cpus:
-            raise InputError(f"--ray {address}: the cluster has no CPUs", hint="start its nodes with --num-cpus")
-        nodes = sum(bool(node["Alive"]) for node in ray.nodes())
-        yield Cluster(address, cpus, nodes, context.dashboard_url or "")
-    finally:
-        ray.shutdown()
+    with redirect_stdout(sys.stderr):  # Ray prints tasks that it runs again, where a command's JSON goes
+        try:
+            context = ray.init(
+                address=found,
+                log_to_driver=False,
+                logging_level="ERROR",
+                **({"include_dashboard": False} if found == "local" else {}),
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise _refused(address, error) from None
+        try:
+            cpus = int(ray.cluster_resources().get("CPU", 0))
+            if not cpus:
+                raise InputError(f"--ray {address}: the cluster has no CPUs", hint="start its nodes with --num-cpus")
+            yield Cluster(address, cpus, len(living()), context.dashboard_url or "")
+        finally:
+            ray.shutdown()
+
+
+def living() -> dict[str, str]:
+    """Names of the nodes that are alive, by id."""
+    import ray
+
+    nodes = (node for node in ray.nodes() if node["Alive"])
+    return {node["NodeID"]: f"{node['NodeManagerAddress']} ({node['NodeID'][:6]})" for node in nodes}
+
+
+class NodeWatch:
+    """Notices nodes that die."""
+
+    def __init__(self) -> None:
+        self._alive = living()
+
+    def died(self) -> list[str]:
+        """Addresses of the nodes that have died since the last call, each with the start of its id."""
+        before, self._alive = self._alive, living()
+        return [name for node, name in before.items() if node not in self._alive]
 
 
 def _address(address: str) -> str:
@@ -108,6 +129,13 @@ def _refused(address: str, error: Exception) -> InputError:
             hint="start one with `ray start --head`, give its HOST:PORT, or use --ray local",
         )
     return InputError(f"--ray {address}: {text[:400]}")
+
+
+def worker_count(cluster: Cluster, wanted: int | None) -> int:
+    """Number of workers: as many as wanted, or one per CPU; at most one for each call of a fixed limit."""
+    limit = get_settings().llm_concurrency
+    count = wanted or cluster.cpus
+    return min(count, limit) if isinstance(limit, int) else count
 
 
 def variables_of_workers(at_once: int) -> dict[str, str]:

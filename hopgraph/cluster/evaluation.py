@@ -6,16 +6,15 @@ when its node dies, Ray starts the task on another one, which resumes the shard 
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from hopgraph import loop
-from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers
+from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers, worker_count
+from hopgraph.cluster.files import Tail, held
+from hopgraph.cluster.tasks import RETRIES, finish
 from hopgraph.evaluation import identity, runner
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder, differences
@@ -24,20 +23,15 @@ from hopgraph.evaluation.runner import Job, Progress
 from hopgraph.evaluation.scoring import record_of
 from hopgraph.evaluation.shards import Shard, shard_folders
 from hopgraph.evaluation.simulated import Simulation
-from inference.errors import HopgraphError, InputError, StoreError
+from inference.errors import HopgraphError, InputError
 
-RETRIES = 20
-"""Dead workers of a shard after which the run stops."""
-_POLL = 0.3
-"""Seconds between two looks at the shards' results."""
-_LOCK_PATIENCE = 120.0
-"""Seconds to wait for a shard's lock, which a worker holds until its node's death is noticed."""
+_RESUME = "nothing is lost: resume with `hopgraph eval --resume DIR --ray ADDRESS`"
 _OWN = frozenset({"run", "created", "variants", "versions", "surroundings", "identity", "format", "ray"})
 
 
 def shard_count(cluster: Cluster, questions: Sequence[Question], wanted: int | None) -> int:
-    """Number of shards of a new run: as many as wanted, or one per CPU; at most one per question."""
-    return max(1, min(wanted or cluster.cpus, len(questions)))
+    """Number of shards of a new run: one per worker, at most one per question."""
+    return max(1, min(worker_count(cluster, wanted), len(questions)))
 
 
 def collect(folder: RunFolder) -> None:
@@ -60,7 +54,11 @@ def collect(folder: RunFolder) -> None:
 
 
 async def run_shards(
-    cluster: Cluster, folder: RunFolder, todo: Sequence[Job], on_result: Progress | None = None
+    cluster: Cluster,
+    folder: RunFolder,
+    todo: Sequence[Job],
+    on_result: Progress | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run the unfinished shards; results are written to `results.jsonl` as they come.
 
@@ -69,6 +67,7 @@ async def run_shards(
         folder: The run's folder, locked.
         todo: The unfinished jobs; the folder has the results of all others.
         on_result: Called with each new result.
+        note: Called with what an operator should know, such as a node that has died.
 
     Raises:
         HopgraphError: A shard can't go on; the others are stopped when the connection ends. The run can be resumed.
@@ -86,36 +85,20 @@ async def run_shards(
     variables = variables_of_workers(min(len(shards), cluster.cpus))
     task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(answer_shard)
     given = (str(folder.path.resolve()), variables, identity.versions())
-    waiting = {task.remote(shard, *given): shard for shard in shards}
-    tails = [_Tail(path / "results.jsonl") for path in paths]
+    tasks = {task.remote(shard, *given): f"shard {shard}" for shard in shards}
+    tails = [Tail(path / "results.jsonl") for path in paths]
     with folder.results.appending() as append:
-        while waiting:
-            done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
+
+        def take() -> None:
             for line in [line for tail in tails for line in tail.new()]:
                 if (key := (line["variant"], line["id"])) in asked:
                     asked.remove(key)
                     append(line)
                     if on_result is not None:
                         on_result(record_of(line))
-            for ref in done:
-                _raise_failure(ref, waiting.pop(ref))
-            await asyncio.sleep(_POLL)
+
+        await finish(tasks, take, note, _RESUME)
     collect(folder)
-
-
-def _raise_failure(ref: Any, shard: Shard) -> None:
-    import ray
-
-    try:
-        problem = ray.get(ref)
-    except ray.exceptions.RayError as error:
-        text = " ".join(str(error).split())
-        raise StoreError(
-            f"shard {shard} failed on the cluster: {text[-600:]}",
-            hint="nothing is lost: resume with `hopgraph eval --resume DIR --ray ADDRESS`",
-        ) from None
-    if problem is not None:
-        raise problem
 
 
 def answer_shard(
@@ -178,47 +161,7 @@ async def _answer(
         )
     plan = {key: value for key, value in about.items() if key not in _OWN}
     identity.start(own, variants, questions, found, {**plan, "shard": shard.as_row()})
-    async with _locked(own):
+    async with held(own.locked):
         jobs = runner.unfinished(own, variants, part)
         runner.forget(own, jobs)
         await runner.run_jobs(own, jobs)
-
-
-@asynccontextmanager
-async def _locked(folder: RunFolder) -> AsyncIterator[None]:
-    """Hold a shard's lock; a worker whose node has died may keep it for a while."""
-    deadline = time.monotonic() + _LOCK_PATIENCE
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(folder.locked())
-                break
-            except StoreError:
-                if time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(0.5)
-        yield
-
-
-class _Tail:
-    """New lines of a growing file, which may be replaced."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = 0
-        self._offset = 0
-
-    def new(self) -> list[dict[str, Any]]:
-        """The complete lines since the last call, or all if the file was replaced."""
-        try:
-            with self._path.open("rb") as file:
-                number = self._path.stat().st_ino
-                if number != self._file:
-                    self._file, self._offset = number, 0
-                file.seek(self._offset)
-                text = file.read()
-        except OSError:
-            return []
-        end = text.rfind(b"\n") + 1
-        self._offset += end
-        return [json.loads(line) for line in text[:end].splitlines()]

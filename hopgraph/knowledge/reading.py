@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hopgraph.knowledge import parts
 from hopgraph.knowledge.report import Report, left, report_of
 from hopgraph.methods import load
 from hopgraph.origins import thread_of
 from hopgraph.workers import run_workers
 from inference.encoders.configured import get_encoder
+from inference.encoders.vectors import Vectors
 from inference.endpoints import calls_at_once
 from inference.errors import DeadlineError, EndpointError, InputError, PromptTooLong
 from inference.ledger import Call, cost_of
@@ -37,19 +40,43 @@ REFUSALS = 3
 
 
 @dataclass
+class Outcome:
+    """What became of the passages of a reading."""
+
+    done: list[Reading] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Passages left unread, with the kind of error."""
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Passages to read, and where their readings go."""
+
+    index: Index
+    base: str
+    """Id of the knowledge base."""
+    waiting: Sequence[str]
+    """Ids."""
+    checkpoints: Path
+    keep: Callable[[Reading, Sequence[Pair], Vectors], None]
+    """Commits a reading; called in a thread of its own."""
+
+
+Readers = Callable[[ReaderContext, Index, Pairs, Sequence[str], Callable[[Reading], None]], Awaitable[Outcome]]
+"""Reads passages into a knowledge base, and calls a function with each reading as it ends."""
+
+
+@dataclass
 class _Run:
     """One reading of many passages."""
 
     context: ReaderContext
-    index: Index
-    base: Pairs
+    passages: Passages
     graph: CompiledStateGraph[Any, Any, Any, Any]
     saver: BaseCheckpointSaver[str]
     on_reading: Callable[[Reading], None]
-    refused: dict[str, str] = field(default_factory=dict)
-    """Passages left unread, with the kind of error."""
+    outcome: Outcome = field(default_factory=Outcome)
     in_a_row: int = 0
-    done: list[Reading] = field(default_factory=list)
 
 
 async def read_index(
@@ -61,6 +88,7 @@ async def read_index(
     anew: bool = False,
     on_start: Callable[[int], None] | None = None,
     on_reading: Callable[[Reading], None] | None = None,
+    readers: Readers | None = None,
 ) -> Report:
     """Read the unread passages of an index, as many concurrently as the endpoint allows.
 
@@ -75,9 +103,11 @@ async def read_index(
         anew: Discard all earlier readings.
         on_start: Called with the number of passages to read.
         on_reading: Called with each reading as it ends.
+        readers: Who reads, such as a cluster; default: this process.
 
     Raises:
-        InputError: No index is given, or a passage is not in it.
+        InputError: No index is given, a passage is not in it, or an unfinished reading of a cluster must be resumed
+            there.
         StoreError: The index or the knowledge base can't be used, or another process is reading.
         EndpointError: The endpoint can't be used; what was read is kept.
     """
@@ -88,16 +118,20 @@ async def read_index(
     with writing(index) as base:
         if anew:
             base.clear()
+            parts.remove_parts(index.name)
         base.rebase(index, get_encoder())
+        parts.collect(index, base)
         waiting = _waiting(index, base, ids, retry_failed)[:limit]
         if on_start is not None:
             on_start(len(waiting))
-        run = await _read(context, index, base, waiting, on_reading or (lambda reading: None))
-        made = report_of(index, base, run.refused)
-    calls = [reading.calls for reading in run.done]
-    tokens = [reading.prompt_tokens + reading.completion_tokens for reading in run.done]
+        outcome = await (readers or _read_here)(context, index, base, waiting, on_reading or (lambda reading: None))
+        if not outcome.refused:
+            parts.remove_parts(index.name)
+        made = report_of(index, base, outcome.refused)
+    calls = [reading.calls for reading in outcome.done]
+    tokens = [reading.prompt_tokens + reading.completion_tokens for reading in outcome.done]
     seconds = round(time.perf_counter() - started, 2)
-    now = {"passages": len(run.done), "calls": sum(calls), "tokens": sum(tokens), "seconds": seconds}
+    now = {"passages": len(outcome.done), "calls": sum(calls), "tokens": sum(tokens), "seconds": seconds}
     return Report(**{**made.__dict__, "now": now})
 
 
@@ -113,25 +147,43 @@ def _waiting(index: Index, base: Pairs, ids: Sequence[str] | None, retry_failed:
     return [key for key in known if key in wanted and key not in done]
 
 
-async def _read(
-    context: ReaderContext, index: Index, base: Pairs, waiting: list[str], on_reading: Callable[[Reading], None]
-) -> _Run:
-    """Read passages concurrently."""
+async def _read_here(
+    context: ReaderContext,
+    index: Index,
+    base: Pairs,
+    waiting: Sequence[str],
+    on_reading: Callable[[Reading], None],
+) -> Outcome:
+    if waiting and (open_parts := parts.open_parts(index.name)):
+        raise InputError(
+            f"the reading of index {index.name!r} was started with --ray, in {len(open_parts)} parts",
+            hint="give --ray again to resume it; --ray local takes this machine",
+        )
     place = index_folder(index.name) / "pairs.running.sqlite"
-    async with open_checkpoints(str(place)) as saver:
-        run = _Run(context, index, base, load(context.method, saver), saver, on_reading)
-        queue = deque(waiting)
+    outcome = await read_passages(context, Passages(index, base.id, waiting, place, base.add), on_reading)
+    if not left(index, base):
+        remove_checkpoints(place)
+    return outcome
+
+
+def remove_checkpoints(place: Path) -> None:
+    """Delete a checkpoint store. Only interrupted passages keep checkpoints: call it when none is left."""
+    for path in place.parent.glob(f"{place.name}*"):
+        path.unlink()
+
+
+async def read_passages(context: ReaderContext, passages: Passages, on_reading: Callable[[Reading], None]) -> Outcome:
+    """Read passages concurrently, or resume them. Errors as for `read_index`."""
+    async with open_checkpoints(str(passages.checkpoints)) as saver:
+        run = _Run(context, passages, load(context.method, saver), saver, on_reading)
+        queue = deque(passages.waiting)
         try:
             await run_workers(
                 lambda: _read_next(run, queue.popleft()), lambda: bool(queue), lambda: at_a_time(get_settings())
             )
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-    if not left(index, base):
-        # Only interrupted passages keep checkpoints, and none is left.
-        for path in place.parent.glob(f"{place.name}*"):
-            path.unlink()
-    return run
+    return run.outcome
 
 
 def at_a_time(settings: Settings) -> int:
@@ -146,31 +198,31 @@ async def _read_next(run: _Run, key: str) -> None:
     try:
         reading = await _read_passage(run, key)
     except PromptTooLong as error:
-        passage = run.index.get([key])[0]
+        passage = run.passages.index.get([key])[0]
         content = content_id(passage.title, passage.text)
         reading = Reading(key, content, cause=error.kind, message=error.message)
-        await asyncio.to_thread(run.base.add, reading, [], get_encoder().encode_passages([]))
+        await asyncio.to_thread(run.passages.keep, reading, [], get_encoder().encode_passages([]))
     except DeadlineError as error:
         # Concerns this passage only; an unreachable endpoint is another error.
-        run.refused[key] = error.kind
+        run.outcome.refused[key] = error.kind
         return
     except EndpointError as error:
-        run.refused[key] = error.kind
+        run.outcome.refused[key] = error.kind
         run.in_a_row += 1
-        if run.in_a_row >= REFUSALS or not run.done:
+        if run.in_a_row >= REFUSALS or not run.outcome.done:
             raise EndpointError(
-                f"{error.message} (reading stopped; the {len(run.done):,} passages read are kept)",
+                f"{error.message} (reading stopped; the {len(run.outcome.done):,} passages read are kept)",
                 hint=f"{error.hint}; then run the same command again to resume".lstrip("; "),
             ) from error
         return
     run.in_a_row = 0
-    run.done.append(reading)
+    run.outcome.done.append(reading)
     run.on_reading(reading)
 
 
 async def _read_passage(run: _Run, key: str) -> Reading:
     """Run or resume the reader's graph on one passage, and store its pairs and reading."""
-    thread = thread_of(f"{run.base.id}.{run.index.hash}", run.context, key)
+    thread = thread_of(f"{run.passages.base}.{run.passages.index.hash}", run.context, key)
     config: RunnableConfig = {"configurable": {"thread_id": thread}}
     state: dict[str, Any] = {}
     begun = await run.saver.aget_tuple(config) is not None
@@ -182,7 +234,7 @@ async def _read_passage(run: _Run, key: str) -> Reading:
         given = None if begun else {"passage": key}
         # `sync`: a reply is on disk before the next call goes out.
         state = await run.graph.ainvoke(given, config, context=run.context, durability="sync")
-    passage = run.index.get([key])[0]
+    passage = run.passages.index.get([key])[0]
     pairs = [
         Pair(key, number, pair["question"], pair["answer"], pair["verbatim"], pair["coverage"])
         for number, pair in enumerate(state["pairs"], start=1)
@@ -190,7 +242,7 @@ async def _read_passage(run: _Run, key: str) -> Reading:
     reading = _reading(key, content_id(passage.title, passage.text), state)
 
     def keep() -> None:
-        run.base.add(reading, pairs, get_encoder().encode_passages([pair_text(pair) for pair in pairs]))
+        run.passages.keep(reading, pairs, get_encoder().encode_passages([pair_text(pair) for pair in pairs]))
 
     await asyncio.to_thread(keep)
     await run.saver.adelete_thread(thread)

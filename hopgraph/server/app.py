@@ -38,12 +38,12 @@ def create_app(options: Options) -> Starlette:
     tools = create_mcp(lambda: app.state.service)
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await asyncio.to_thread(served_models, options.index)  # imports every method before the first request
         async with AsyncExitStack() as stack:
-            service = app.state.service = await stack.enter_async_context(Service.opened(options))
+            app.state.service = await stack.enter_async_context(Service.opened(options))
             await stack.enter_async_context(tools.session_manager.run())
-            yield {"service": service}
+            yield
 
     middleware = [Middleware(Guard, options=options), Middleware(Refusals)]
     if options.origins:
@@ -95,31 +95,34 @@ class Refusals:
         try:
             await self._app(scope, receive, send)
         except ApiError as error:
-            if "service" in scope.get("state", {}):
-                scope["state"]["service"].metrics.refused(str(error.body["error"]["code"]))
+            scope["app"].state.service.metrics.refused(str(error.body["error"]["code"]))
             await error.response()(scope, receive, send)
 
 
 async def _models(request: Request) -> Response:
-    rows = await asyncio.to_thread(served_models, request.state.service.options.index)
-    return JSONResponse({"object": "list", "data": [row.row() for row in rows.values()]})
+    def rows() -> list[dict[str, Any]]:
+        return [row.row() for row in served_models(request.app.state.service.options.index).values()]
+
+    return JSONResponse({"object": "list", "data": await asyncio.to_thread(rows)})
 
 
 async def _model(request: Request) -> Response:
-    found = await asyncio.to_thread(find_model, request.path_params["model"], request.state.service.options.index)
-    return JSONResponse(found.row())
+    def row() -> dict[str, Any]:
+        return find_model(request.path_params["model"], request.app.state.service.options.index).row()
+
+    return JSONResponse(await asyncio.to_thread(row))
 
 
 async def _health(request: Request) -> Response:
     """200 while the server takes requests, 503 while it is being stopped."""
-    service: Service = request.state.service
+    service: Service = request.app.state.service
     if service.stopping:
         return JSONResponse({"status": "stopping"}, 503)
     return JSONResponse({"status": "ok"})
 
 
 async def _metrics(request: Request) -> Response:
-    return Response(request.state.service.metrics.text(), media_type=CONTENT_TYPE)
+    return Response(request.app.state.service.metrics.text(), media_type=CONTENT_TYPE)
 
 
 async def _not_found(request: Request, error: Any) -> Response:

@@ -34,7 +34,7 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
     Raises:
         ApiError: The request is refused, or its run failed before the response began.
     """
-    service: Service = scope["state"]["service"]
+    service: Service = scope["app"].state.service
     request = Request(scope, receive)
     body = await request.body()
     thread = ""
@@ -139,34 +139,42 @@ class _Stream:
             self._deltas.put_nowait({"content": token.text})
 
     async def _write(self, task: asyncio.Task[Answer]) -> None:
-        await self._chunk({"role": "assistant", "content": ""})
-        while (delta := await self._next()) is not None:
-            await self._chunk(delta)
+        await self._body(self._chunk({"role": "assistant", "content": ""}))
+        while deltas := await self._next():
+            await self._body(*map(self._chunk, deltas))
         try:
             answer = task.result()
         except asyncio.CancelledError:
             return
         except ApiError as error:
             self._service.metrics.refused(str(error.body["error"]["code"]))
-            await self._event(error.body, last=True)
+            await self._body(_event(error.body), last=True)
             return
         except HopgraphError as problem:
-            await self._event(of_problem(problem, self._job.thread).body, last=True)
+            await self._body(_event(of_problem(problem, self._job.thread).body), last=True)
             return
-        await self._chunk({"content": self._rest(answer.text) + answer.ending})
-        await self._event({**self._head, "choices": [_choice({}, "stop")], "hopgraph": answer.about})
+        events = [
+            self._chunk({"content": self._rest(answer.text) + answer.ending}),
+            _event({**self._head, "choices": [_choice({}, "stop")], "hopgraph": answer.about}),
+        ]
         if self._job.request.usage:
-            await self._event({**self._head, "choices": [], "usage": answer.usage})
-        await self._data("[DONE]", last=True)
+            events.append(_event({**self._head, "choices": [], "usage": answer.usage}))
+        await self._body(*events, _data("[DONE]"), last=True)
 
-    async def _next(self) -> dict[str, str] | None:
-        """The next delta; None at the end."""
+    async def _next(self) -> list[dict[str, str]]:
+        """The next deltas, all that are there; empty at the end."""
         while True:
             try:
                 async with asyncio.timeout(ALIVE):
-                    return await self._deltas.get()
+                    found = [await self._deltas.get()]
             except TimeoutError:
                 await self._body(b": alive\n\n")
+                continue
+            while not self._deltas.empty():
+                found.append(self._deltas.get_nowait())
+            if found[-1] is None and found[1:]:  # the end comes alone
+                self._deltas.put_nowait(None)
+            return [delta for delta in found if delta is not None]
 
     def _rest(self, answer: str) -> str:
         """What is left to send of an answer."""
@@ -174,17 +182,20 @@ class _Stream:
             return answer[len(self._sent) :]
         return f"\n\n{answer}"
 
-    async def _chunk(self, delta: dict[str, str]) -> None:
-        await self._event({**self._head, "choices": [_choice(delta, None)]})
+    def _chunk(self, delta: dict[str, str]) -> bytes:
+        return _event({**self._head, "choices": [_choice(delta, None)]})
 
-    async def _event(self, value: dict[str, Any], *, last: bool = False) -> None:
-        await self._data(json.dumps(value, ensure_ascii=False), last=last)
+    async def _body(self, *events: bytes, last: bool = False) -> None:
+        """Send events at once: each sending is a system call."""
+        await self._send({"type": "http.response.body", "body": b"".join(events), "more_body": not last})
 
-    async def _data(self, text: str, *, last: bool = False) -> None:
-        await self._body(f"data: {text}\n\n".encode(errors="replace"), last=last)
 
-    async def _body(self, body: bytes, *, last: bool = False) -> None:
-        await self._send({"type": "http.response.body", "body": body, "more_body": not last})
+def _event(value: dict[str, Any]) -> bytes:
+    return _data(json.dumps(value, ensure_ascii=False))
+
+
+def _data(text: str) -> bytes:
+    return f"data: {text}\n\n".encode(errors="replace")
 
 
 def _choice(delta: dict[str, str], finish_reason: str | None) -> dict[str, Any]:

@@ -137,12 +137,17 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
         question: Annotated[str, Field(description="A question that can be understood by itself.")],
         method: Annotated[str, Field(description="A method, from list_methods.")] = "prism",
         index: Annotated[str | None, Field(description="Index to search. Default: the only index.")] = None,
+        settings: Annotated[
+            dict[str, Any] | None, Field(description='Settings of the method, such as {"top_k": 10}.')
+        ] = None,
     ) -> Answered:
         """Answer a question from the documents of an index, with the evidence. Takes seconds to minutes."""
         async with _told():
             model = f"{method}:{index}" if index else method
             found = await asyncio.to_thread(find_model, model, service().options.index)
-            context = make_context(found.method, {"index": found.index} if found.index else {})
+            if "index" in (given := settings or {}):
+                raise InputError("settings.index: is an argument of its own, index")
+            context = make_context(found.method, {**given, **({"index": found.index} if found.index else {})})
             request = ChatRequest(model, context, check_question(question), [], None, stream=False, usage=False)
             job = await service().prepare(request)
             progress = _Progress(ctx)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from hopgraph.methods import METHODS, context_class
 from hopgraph.server.errors import ApiError
 from inference.errors import did_you_mean
-from stores.overview import index_infos
+from stores.index import list_indexes
+from stores.manifest import index_folder
 
 
 @dataclass(frozen=True)
@@ -18,50 +20,56 @@ class Served:
     id: str
     method: str
     index: str | None
-    created: int = 0
-    """Unix time of the index; 0 without one."""
 
     def row(self) -> dict[str, Any]:
-        """The entry of OpenAI's list of models."""
+        """The entry of OpenAI's list of models. Reads when its index was built."""
         return {
             "id": self.id,
             "object": "model",
-            "created": self.created,
+            "created": _built(self.index) if self.index else 0,
             "owned_by": "hopgraph",
             "name": METHODS[self.method] + (f", on {self.index}" if self.index else ""),
         }
 
 
-def served_models(default: str | None) -> dict[str, Served]:
-    """All models by id. Reads folders of indexes.
+def _built(index: str) -> int:
+    """Unix time of an index's last build; 0 if it has been deleted."""
+    try:
+        return int((index_folder(index) / "current").stat().st_mtime)
+    except OSError:
+        return 0
+
+
+def served_models(default: str | None, methods: Iterable[str] = METHODS) -> dict[str, Served]:
+    """All models by id. Reads names of indexes.
 
     Args:
         default: Index of models that name none. Default: the only index.
+        methods: Their methods.
     """
-    from datetime import datetime
-
-    indexes = {info.name: int(datetime.fromisoformat(info.changed).timestamp()) for info in index_infos()}
-    default = default or (next(iter(indexes)) if len(indexes) == 1 else None)
+    indexes = list_indexes()
+    default = default or (indexes[0] if len(indexes) == 1 else None)
     rows = []
-    for method in METHODS:
+    for method in methods:
         if not context_class(method).searches:
             rows.append(Served(method, method, None))
             continue
         if default in indexes:
-            rows.append(Served(method, method, default, indexes[default]))
-        rows += [Served(f"{method}:{name}", method, name, changed) for name, changed in indexes.items()]
+            rows.append(Served(method, method, default))
+        rows += [Served(f"{method}:{name}", method, name) for name in indexes]
     return {row.id: row for row in rows}
 
 
 def find_model(name: str, default: str | None) -> Served:
-    """A model by its id. Reads folders of indexes.
+    """A model by its id. Reads names of indexes.
 
     Raises:
         ApiError: It is unknown.
     """
+    method = name.partition(":")[0]
+    if found := served_models(default, [method] if method in METHODS else []).get(name):
+        return found
     models = served_models(default)
-    if name in models:
-        return models[name]
     hint = "name an index, such as " if f"{name}:" in {key[: len(name) + 1] for key in models} else ""
     near = next((key for key in models if key.startswith(f"{name}:")), "") if hint else did_you_mean(name, models)
     message = f"the model {name[:200]!r} does not exist: {hint}{near}".rstrip(": ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from hopgraph.record import read_record
 from inference.errors import HopgraphError, InputError, StoreError
 from nodes.intake import check_input
 from nodes.kit.passages import find
-from stores.checkpoints import kept_threads, open_served_checkpoints
+from stores.checkpoints import KeptThread, kept_threads, open_served_checkpoints
 from stores.index import list_indexes
 
 if TYPE_CHECKING:
@@ -95,14 +96,22 @@ async def passages(request: Request) -> object:
 
 
 async def threads(request: Request) -> object:
-    """All threads of the checkpoint store, the most recently used first: `[{"id", "method", "question"}]`."""
+    """Threads of the checkpoint store, the most recently used first: `[{"id", "method", "question", "updated"}]`.
+
+    The query's `limit` is their largest number.
+    """
+    limit = request.query_params.get("limit", str(MOST_THREADS))
+    if not re.fullmatch("[1-9][0-9]{0,5}", limit):
+        raise InputError(f"limit: must be a number from 1 to {MOST_THREADS:,}")
     async with _saver() as saver:
-        kept, _ = await kept_threads(saver, MOST_THREADS)
-    rows = []
-    for row in kept:
-        origin = origin_of(row.metadata)
-        rows.append({"id": row.id, "method": origin.method if origin else "", "question": _cut(origin)})
-    return rows
+        kept, _ = await kept_threads(saver, min(int(limit), MOST_THREADS))
+    return await run_in_threadpool(lambda: [_thread_row(row) for row in kept])
+
+
+def _thread_row(row: KeptThread) -> dict[str, str]:
+    origin = origin_of(row.metadata)
+    about = {"method": origin.method if origin else "", "question": _cut(origin)}
+    return {"id": row.id, **about, "updated": row.used.isoformat()}
 
 
 def _cut(origin: Any) -> str:

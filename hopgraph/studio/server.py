@@ -58,6 +58,11 @@ class Plan:
         """Serialize for `PLAN` in the state folder."""
         return json.dumps(asdict(self))
 
+    @classmethod
+    def read(cls) -> Plan:
+        """The plan in the working directory."""
+        return cls(**json.loads(Path(PLAN).read_text("utf-8")))
+
 
 def graphs() -> dict[str, dict[str, str]]:
     """Every method and reader, in the format of langgraph.json."""
@@ -83,7 +88,7 @@ def environment(given: dict[str, str]) -> dict[str, str]:
 def main() -> int:
     """Serve until a signal arrives. Returns the exit code."""
     stop_cleanly()
-    plan = Plan(**json.loads(Path(PLAN).read_text("utf-8")))
+    plan = Plan.read()
     problems = unmet()
     if problems:
         typer.echo(f"hopgraph: the local server's requirements are not met: {'; '.join(problems)}", err=True)
@@ -156,6 +161,7 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
         f"page        {address}/studio/  (on this machine, without an account)",
         f"Studio      {STUDIO}/studio/?baseUrl={address}",
         f"API         {address}  (documentation: {address}/docs)",
+        f"OpenAI API  {address}/v1  (MCP: {address}/mcp)",
         f"graphs      {', '.join(graphs())}",
         f"assistants  {made}: the paper's settings, and one for each ablation{on}",
     ]

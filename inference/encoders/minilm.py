@@ -104,4 +104,8 @@ def _bounded(text: str) -> str:
 
 
 def _cores() -> int:
+    """Cores of this process: what OMP_NUM_THREADS says, which Ray sets for its workers, or all."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

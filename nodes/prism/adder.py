@@ -19,7 +19,7 @@ async def adder(state: PrismState, runtime: Runtime[PrismContext]) -> dict[str, 
     """
     current = as_refs(state.get("selected", []))
     begins_round = runtime.context.adder_first
-    iteration = state.get("iteration", 0) + begins_round
+    iteration = state["iteration"] + begins_round
     chosen = await choose_sentences(state, runtime, "prism/adder", at=f"root/adder/{iteration}")
     added = [ref for ref in chosen.refs or [] if ref not in set(current)]
     return {

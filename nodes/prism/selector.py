@@ -23,7 +23,7 @@ async def selector(state: PrismState, runtime: Runtime[PrismContext]) -> dict[st
     """
     current = as_refs(state.get("selected", []))
     begins_round = not runtime.context.adder_first
-    iteration = state.get("iteration", 0) + begins_round
+    iteration = state["iteration"] + begins_round
     at = f"root/selector/{iteration}"
     round_ = {"iteration": iteration, "added": [], **({"before": current} if begins_round else {})}
     if iteration == 1 and begins_round:
@@ -39,7 +39,7 @@ async def selector(state: PrismState, runtime: Runtime[PrismContext]) -> dict[st
 
 async def setwise(state: PrismState, runtime: Runtime[PrismContext]) -> dict[str, Any]:
     """Select from all candidates, in one call (SetR, a condition that the paper compares with)."""
-    current, iteration = as_refs(state.get("selected", [])), state.get("iteration", 0) + 1
+    current, iteration = as_refs(state.get("selected", [])), state["iteration"] + 1
     selected = await _select(state, runtime, "prism/setwise", f"root/setwise/{iteration}")
     return {"iteration": iteration, "added": [], "before": current, **selected}
 

@@ -29,7 +29,7 @@ export function App() {
   const method = place.thread ? (opened?.id === place.thread ? opened.method : "") : (chosen?.graph_id ?? "");
   const { graph, schemas } = useMethod(method, methods);
   const thread = useThread(place.thread, place.checkpoint, method);
-  const rows = useThreads(`${thread.running} ${place.thread}`);
+  const rows = useThreads(thread.running);
   const wrong = useProblem(method, settings);
   const { shown, record, live, running, history } = thread;
   const values = shown.values;
@@ -37,15 +37,18 @@ export function App() {
   useEffect(() => {
     if (!place.thread || opened?.id === place.thread) return;
     const id = place.thread;
-    client.threads.get(id).then(
-      (row) => setOpened({ id, method: String(row.metadata?.graph_id ?? "") }),
-      async () => {
-        const kept = rows.find((row) => row.id === id);
-        if (!kept?.method) return;
-        await client.threads.create({ threadId: id, graphId: kept.method, ifExists: "do_nothing", metadata: { question: kept.question } });
-        setOpened({ id, method: kept.method });
-      },
-    ).catch((error) => thread.setProblem(words(error)));
+    const open = async () => {
+      const kept = rows.find((row) => row.id === id);
+      if (!kept?.method) {
+        const row = await client.threads.get(id).catch(() => null);
+        if (row) setOpened({ id, method: String(row.metadata?.graph_id ?? "") });
+        return;
+      }
+      // A thread without a status is in the checkpoint store only.
+      if (!kept.status) await client.threads.create({ threadId: id, graphId: kept.method, ifExists: "do_nothing", metadata: { question: kept.question } });
+      setOpened({ id, method: kept.method });
+    };
+    open().catch((error) => thread.setProblem(words(error)));
   }, [place.thread, opened, rows]);
 
   useEffect(() => {

@@ -12,10 +12,14 @@ import {
   Position,
   ReactFlow,
   ReactFlowProvider,
+  getViewportForBounds,
   useReactFlow,
+  useStore,
 } from "@xyflow/react";
-import { memo, useEffect, useMemo, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState } from "react";
 import { type Drawing, layOut } from "./layout";
+
+const MIN_ZOOM = 0.2;
 
 export type Breakpoints = Record<string, { before?: boolean; after?: boolean }>;
 
@@ -94,24 +98,23 @@ const TYPES = { step: Step, terminal: Terminal, group: Group };
 function Canvas(props: Props) {
   const { graph, visits, running, waiting, breakpoints, selected, onSelect, onBreak } = props;
   const [drawing, setDrawing] = useState<Drawing | null>(null);
-  const { fitView } = useReactFlow();
+  const { setViewport } = useReactFlow();
+  const [width, height] = [useStore((store) => store.width), useStore((store) => store.height)];
+  /** Whether a person has moved the drawing, which is then left where it is. */
+  const moved = useRef(false);
 
   useEffect(() => {
     let current = true;
+    moved.current = false;
     setDrawing(null);
     if (graph) void layOut(graph).then((made) => current && setDrawing(made));
     return () => void (current = false);
   }, [graph]);
   useEffect(() => {
-    if (!drawing) return;
-    const fit = () => void fitView({ padding: 0.08, maxZoom: 1.15 });
-    const frame = requestAnimationFrame(fit);
-    addEventListener("resize", fit);
-    return () => {
-      cancelAnimationFrame(frame);
-      removeEventListener("resize", fit);
-    };
-  }, [drawing, fitView]);
+    if (!drawing || !width || !height || moved.current) return;
+    // Unlike fitView it has regard to edges outside of all nodes.
+    void setViewport(getViewportForBounds({ x: 0, y: 0, ...drawing.size }, width, height, MIN_ZOOM, 1.15, 0.06));
+  }, [drawing, width, height, setViewport]);
 
   const nodes = useMemo(
     () =>
@@ -135,7 +138,7 @@ function Canvas(props: Props) {
 
   return (
     <ReactFlow nodes={nodes} edges={drawing?.edges ?? []} nodeTypes={TYPES} edgeTypes={EDGES} nodesDraggable={false} nodesConnectable={false}
-      nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} minZoom={0.2} fitView
+      nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} minZoom={MIN_ZOOM} onMoveStart={(event) => { if (event) moved.current = true; }}
       proOptions={{ hideAttribution: true }} aria-label="Graph of the method">
       <Background gap={22} size={1} />
       <Controls showInteractive={false} />

@@ -29,7 +29,7 @@ export function SettingsForm({ schema, values, indexes, problem, onChange }: Pro
     <form className="scroll settings" aria-label="Settings" onSubmit={(event) => event.preventDefault()}>
       {problem && !own && <p className="warn" role="alert">{problem}</p>}
       {plain!.map(row)}
-      {prompts!.length > 0 && <h3>Prompts <span className="dim">edits hold for runs of this page, no file changes</span></h3>}
+      {prompts!.length > 0 && <h2>Prompts <span className="dim">edits hold for runs of this page, no file changes</span></h2>}
       {prompts!.map(row)}
     </form>
   );

@@ -69,11 +69,12 @@ interface CardProps {
 
 function StepCard({ step, calls, exchanges, limit, titles, index, onNode }: CardProps) {
   const depth = Math.min(step.id.split("/").length - 2, 5);
+  const place = step.id.replace(/^root\/?/, "");
   return (
     <article className={`step depth${Math.max(depth, 0)} ${mood(step.verdict)}`} aria-label={`Step ${step.id}`}>
       <header>
         <button type="button" className="link" onClick={() => onNode(step.node)}>{step.node.replaceAll("_", " ")}</button>
-        <span className="dim id">{step.id.replace(/^root\/?/, "")}</span>
+        {place !== step.node && <span className="dim id">{place}</span>}
         {step.verdict && <span className="verdict">{step.verdict}</span>}
       </header>
       {step.question && <p className="question">{step.question}</p>}
@@ -115,7 +116,7 @@ export function Passages({ ids, marked = [], titles, index }: {
         const sentences = passage?.sentences.length ? passage.sentences : [passage?.text ?? "This passage is no longer in the index."];
         return (
           <section className="passage" key={id}>
-            <h4>{passage?.title ?? id}</h4>
+            <h3>{passage?.title ?? id}</h3>
             <p>{sentences.map((text, at) => chosen.has(`${id} ${at}`) ? <mark key={at}>{text} </mark> : <span key={at}>{text} </span>)}</p>
           </section>
         );

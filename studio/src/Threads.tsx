@@ -6,34 +6,74 @@ import { hrefOf } from "./address";
 import { client, lookups } from "./server";
 import type { ThreadRow } from "./types";
 
+const NEWEST = 100;
 const PAGE = 1000;
+/** Milliseconds between two looks for threads that others have begun or ended. */
+const INTERVAL = 5000;
 
+/** Pages of threads, of the server and of the checkpoint store: the newest of both, and with `all` then the others. */
+async function* pages(all: boolean): AsyncGenerator<ThreadRow[]> {
+  let page = await served(NEWEST, 0);
+  yield page;
+  yield await kept(NEWEST);
+  if (!all) return;
+  for (let offset = NEWEST; page.length === (offset === NEWEST ? NEWEST : PAGE); offset += PAGE) {
+    page = await served(PAGE, offset);
+    yield page;
+  }
+  yield await kept();
+}
+
+async function served(limit: number, offset: number): Promise<ThreadRow[]> {
+  const page = await client.threads.search({
+    limit, offset, sortBy: "updated_at", sortOrder: "desc", select: ["thread_id", "updated_at", "metadata", "status"],
+  });
+  return page.map((row) => ({
+    id: row.thread_id, method: String(row.metadata?.graph_id ?? ""), question: String(row.metadata?.question ?? ""),
+    status: row.status, updated: row.updated_at,
+  }));
+}
+
+const kept = async (limit?: number): Promise<ThreadRow[]> => (await lookups.threads(limit)).map((row) => ({ ...row, status: "" }));
+
+/** All threads, the most recently used first. They are read once; then the newest are read again and again. */
 export function useThreads(changes: unknown) {
   const [rows, setRows] = useState<ThreadRow[]>([]);
+  const known = useRef(new Map<string, ThreadRow>());
+  const reading = useRef(false);
   const reload = useCallback(async () => {
-    const found = new Map<string, ThreadRow>();
-    for (let offset = 0; ; offset += PAGE) {
-      const page = await client.threads.search({
-        limit: offset ? PAGE : 100, offset: offset ? offset - PAGE + 100 : 0, sortBy: "updated_at", sortOrder: "desc",
-        select: ["thread_id", "updated_at", "metadata", "status"],
-      });
-      for (const row of page)
-        found.set(row.thread_id, {
-          id: row.thread_id, method: String(row.metadata?.graph_id ?? ""), question: String(row.metadata?.question ?? ""),
-          status: row.status, updated: row.updated_at,
-        });
-      setRows([...found.values()]);
-      if (page.length < (offset ? PAGE : 100)) break;
+    if (reading.current) return;
+    reading.current = true;
+    const whole = known.current.size > 0 ? known.current : new Map<string, ThreadRow>();
+    try {
+      for await (const page of pages(whole.size === 0))
+        if (page.filter((row) => added(whole, row)).length)
+          setRows([...whole.values()].sort((a, b) => Date.parse(b.updated) - Date.parse(a.updated)));
+      known.current = whole;
+    } finally {
+      reading.current = false;
     }
-    for (const row of await lookups.threads()) {
-      const kept = found.get(row.id);
-      if (!kept) found.set(row.id, { ...row, status: "", updated: "" });
-      else if (!kept.question) kept.question = row.question;
-    }
-    setRows([...found.values()]);
   }, []);
-  useEffect(() => void reload().catch(() => undefined), [reload, changes]);
+  useEffect(() => {
+    const look = () => document.visibilityState === "visible" && void reload().catch(() => undefined);
+    look();
+    const timer = setInterval(look, INTERVAL);
+    return () => clearInterval(timer);
+  }, [reload, changes]);
   return rows;
+}
+
+/** Adds what a row says to the known ones; whether anything is new. */
+function added(known: Map<string, ThreadRow>, row: ThreadRow): boolean {
+  const old = known.get(row.id);
+  const now = old && {
+    ...old,
+    question: row.question || old.question,
+    status: row.status || old.status,
+    updated: Date.parse(row.updated) > Date.parse(old.updated) ? row.updated : old.updated,
+  };
+  known.set(row.id, now ?? row);
+  return !now || now.question !== old.question || now.status !== old.status || now.updated !== old.updated;
 }
 
 interface Props {
@@ -79,7 +119,7 @@ export function Threads({ rows, selected, onOpen, onCompare }: Props) {
                   onOpen(row);
                 }}>
                   <span className="title">{row.question || row.id}</span>
-                  <span className="dim">{row.method}{row.updated && ` · ${when(row.updated)}`}{row.status && row.status !== "idle" && <b className={`status ${row.status}`}> {row.status}</b>}</span>
+                  <span className="dim">{row.method} · {when(row.updated)}{row.status && row.status !== "idle" && <b className={`status ${row.status}`}> {row.status}</b>}</span>
                 </a>
                 {onCompare && row.id !== selected && <button type="button" className="link" aria-label={`Compare with ${row.question || row.id}`} onClick={() => onCompare(row)}>compare</button>}
               </li>

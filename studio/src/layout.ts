@@ -8,12 +8,15 @@ import type { Graph } from "./GraphView";
 export interface Drawing {
   nodes: Node[];
   edges: Edge[];
+  size: { width: number; height: number };
 }
 
 const HEIGHT = 36;
+/** Large, so it is fetched beside everything else and not only when the first graph is there. */
+const elk = import("elkjs/lib/elk.bundled.js");
 
 export async function layOut(graph: Graph): Promise<Drawing> {
-  const { default: Elk } = await import("elkjs/lib/elk.bundled.js");
+  const { default: Elk } = await elk;
   const names = graph.nodes.map((node) => String(node.id));
   const boxes = [...new Set(names.filter((name) => name.includes(":")).map((name) => name.split(":")[0]!))];
   const leaf = (name: string): ElkNode => ({ id: name, width: widthOf(name), height: HEIGHT });
@@ -31,7 +34,7 @@ export async function layOut(graph: Graph): Promise<Drawing> {
     targets: [edge.target],
     labels: edge.data ? [{ text: edge.data, width: edge.data.length * 5.6 + 8, height: 15 }] : [],
   }));
-  const placed = await new Elk().layout({
+  const placed: ElkNode = await new Elk().layout({
     id: "root",
     children,
     edges,
@@ -53,7 +56,11 @@ export async function layOut(graph: Graph): Promise<Drawing> {
     nodes.push(nodeOf(child, inner.length > 0));
     for (const own of inner) nodes.push({ ...nodeOf(own, false), parentId: child.id });
   }
-  return { nodes, edges: graph.edges.map((edge, at) => edgeOf(edge, placed.edges?.[at], at)) };
+  return {
+    nodes,
+    edges: graph.edges.map((edge, at) => edgeOf(edge, placed.edges?.[at], at)),
+    size: { width: placed.width ?? 1, height: placed.height ?? 1 },
+  };
 }
 
 const widthOf = (name: string) => (name.startsWith("__") ? 64 : Math.max(110, labelOf(name).length * 7.6 + 56));

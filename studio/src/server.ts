@@ -23,7 +23,8 @@ export const lookups = {
   check: (method: string, context: Settings) =>
     ask<{ problem: string; hint: string }>("settings", { method, context }),
   passages: (index: string | null, ids: string[]) => ask<Record<string, Passage>>("passages", { index, ids }),
-  threads: () => ask<{ id: string; method: string; question: string }[]>("threads"),
+  threads: (limit?: number) =>
+    ask<{ id: string; method: string; question: string; updated: string }[]>(`threads${limit ? `?limit=${limit}` : ""}`),
   history: (thread: string, method: string) =>
     ask<Checkpoint[]>(`threads/${part(thread)}/history?method=${part(method)}`),
   record: (thread: string) => ask<RunRecord>(`threads/${part(thread)}/record`),

@@ -449,3 +449,64 @@ async def test_a_passage_that_gives_orders_stays_inside_its_block(model):
     assert "[INST]" not in prompt
     assert "{{question}}" in prompt
     assert "title=\"A' x='\"" in prompt
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({}, ["selector/1", "adder/1", "selector/2", "adder/2"]),
+        ({"order": "adder_first"}, ["guess", "adder/1", "selector/1", "adder/2", "selector/2"]),
+        ({"condition": "setwise"}, ["setwise/1"]),
+    ],
+)
+async def test_steps_have_the_number_of_their_round(model, settings, steps):
+    lines = {"guess": [["1.0"]], "setwise": [["1"]], "adder": [["2.0"], []], "selector": [["1.0", "2.0"]]}
+    model(play(analyzer=[SUBQUESTIONS], generator=["x"], **lines))
+    state = await run(**settings)
+    assert [step["id"] for step in state["trajectory"] if step["kind"] == "judge"] == [f"root/{name}" for name in steps]
+
+
+FALLBACKS = {
+    "root/selector/1": "the best 5 passages were taken whole",
+    "root/selector/2": "nothing was pruned",
+    "root/adder/1": "nothing was added",
+    "root/guess": "no evidence was guessed",
+}
+
+
+@pytest.mark.parametrize(("at", "instead"), FALLBACKS.items())
+async def test_what_is_done_instead_is_named_only_where_output_can_not_be_used(model, at, instead):
+    settings = {"order": "adder_first"} if at == "root/guess" else {}
+    good = play(analyzer=[SUBQUESTIONS], guess=[["1.0"]], selector=[["1.0"]], adder=[["2.0"]], generator=["x"])
+    _, node, *number = at.split("/")
+
+    def script(request):
+        asked = [one for one in server.requests if one.node == node and not one.id.endswith("r")]
+        return bad if request.node == node and len(asked) == int(*number or "1") else good(request)
+
+    for bad, said in (("no JSON", f"; {instead}"), ({"evidence": ["1.0", "9.0"]}, "rejected, not in the pool: 9.0")):
+        server = model(script)
+        found = next(step for step in (await run(**settings))["trajectory"] if step["id"] == at)
+        assert found["fallback"].endswith(said)
+        assert (instead in found["fallback"]) == (bad == "no JSON")
+
+
+async def test_ten_rejected_labels_are_named_by_their_beginning(model):
+    labels = ["1.0", *(f"{number}{'x' * 60}" for number in range(12))]
+    model(play(analyzer=[SUBQUESTIONS], selector=[labels, ["1.0"]], adder=[[]], generator=["x"]))
+    found = next(step for step in (await run())["trajectory"] if step["id"] == "root/selector/1")
+    named = ", ".join(f"{number}{'x' * 39}" for number in range(10))
+    assert found["fallback"] == f"rejected, not in the pool: {named}"
+
+
+async def test_a_sentence_that_the_prompt_had_no_room_for_can_not_be_chosen(model):
+    rows = [{"title": f"T{n}", "text": (text := f"Fact {n} " + "word " * 100), "sentences": [text]} for n in range(5)]
+    everything = [f"{number}.0" for number in range(1, 6)]
+    lines = play(analyzer=[SUBQUESTIONS], selector=[everything], adder=[[]], generator=["x"])
+    model(lines, context=700)
+    state = await load("prism").ainvoke({"question": QUESTION, "contexts": rows}, context={"max_tokens": 64})
+    found = next(step for step in state["trajectory"] if step["id"] == "root/selector/1")
+    shown = 5 - found["truncated"]
+    assert 0 < shown < 5
+    assert [title for title, _ in found["sentences"]] == [ref["id"] for ref in state["pool"][:shown]]
+    assert found["fallback"] == f"rejected, not in the pool: {', '.join(everything[shown:])}"

@@ -331,3 +331,21 @@ def test_wrong_input_is_a_message_and_no_traceback(hopgraph, tmp_path, arguments
     assert (code, out) == (2, "")
     assert says.replace("FOLDER", str(tmp_path)) in err
     assert "Traceback" not in err
+
+
+def test_an_index_is_built_in_shards_and_sharded_anew(hopgraph, corpus):
+    code, out, _ = hopgraph("index", corpus, "--name", "x", "--shards", 2)
+    assert code == 0
+    assert "Index x: 3 passages in 2 shards" in out
+    code, out, _ = hopgraph("index", "--name", "x", "--reshard", 3, "--json")
+    assert (code, json.loads(out)["shards"], json.loads(out)["encoded"]) == (0, 3, 0)
+    code, out, _ = hopgraph("search", "Nirvana", "--index", "x", "--json")
+    assert json.loads(out)["hits"][0]["id"] == "a"
+    for words, said in (
+        ((corpus, "--add", "--shards", 2), "--shards requires files, without --add"),
+        (("--rebuild", "--shards", 2), "--shards requires files, without --add"),
+        ((corpus, "--reshard", 2), "give one of: files"),
+    ):
+        code, _, err = hopgraph("index", "--name", "x", *words)
+        assert code == 2
+        assert said in err

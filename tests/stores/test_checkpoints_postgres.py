@@ -131,6 +131,21 @@ async def test_a_store_is_set_up_once_and_used_by_several_at_the_same_time(url: 
     assert await asyncio.gather(*(use(f"new-{n}") for n in range(4))) == [None] * 4
 
 
+async def test_several_may_open_a_new_database_at_the_same_time(url: str) -> None:
+    import psycopg
+
+    async def use(database: str) -> None:
+        async with open_checkpoints(database):
+            pass
+
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        for number in range(3):
+            await connection.execute(f"CREATE DATABASE new_{number}")
+    for number in range(3):
+        database = url.removesuffix("postgres") + f"new_{number}"
+        await asyncio.gather(*(use(database) for _ in range(6)))
+
+
 async def test_a_checkpoint_can_not_bring_in_objects_of_other_types(url: str) -> None:
     config: dict[str, Any] = {"configurable": {"thread_id": "typed", "checkpoint_ns": ""}}
     async with open_checkpoints(url) as saver:
@@ -153,6 +168,7 @@ async def test_the_newest_threads_are_listed_with_their_metadata(url: str) -> No
                 await saver.aput(config, empty_checkpoint(), metadata, {})
         newest, total = await kept_threads(saver, 2)
     assert [(row.id, row.metadata["graph_id"]) for row in newest] == [("kept-2", "kept-2.1"), ("kept-1", "kept-1.1")]
+    assert newest[0].used > newest[1].used
     assert total == before + 2
 
 

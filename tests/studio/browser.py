@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # no network but loopback
 ]
 
 
@@ -65,6 +67,11 @@ class Visit:
             arg=before,
         )
         return self.page.locator(".now").inner_text()
+
+    def check_access(self) -> None:
+        """What axe finds wrong for screen readers and the keyboard, contrast included, is a problem."""
+        for row in Axe().run(self.page).response["violations"]:
+            self.problems += [f"{row['id']}: {node['html'][:200]}" for node in row["nodes"]]
 
     def node(self, name: str) -> str:
         """State of a node in the drawing."""

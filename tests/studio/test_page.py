@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
 from hopgraph.studio.page import HEADERS
+from inference.settings import get_settings
+from stores.build import build_index
+from stores.passages import Passage
 from tests.scripted import plausible
 from tests.studio import client
 from tests.studio.conftest import QUESTION
@@ -178,23 +182,57 @@ def test_threads_are_searched_filtered_and_a_shared_address_opens_the_same_place
     visit.page.locator("text=No thread matches").wait_for()
 
 
-def test_ten_thousand_threads_are_listed_quickly_without_ten_thousand_elements(visit):
-    row = {"status": "idle", "updated_at": "2026-01-01T00:00:00Z", "metadata": {"graph_id": "prism"}}
-    rows = [
-        {**row, "thread_id": f"t{n}", "metadata": {"graph_id": "prism", "question": f"q {n}"}} for n in range(10_000)
-    ]
+def test_ten_thousand_threads_are_listed_without_ten_thousand_elements(visit, studio, home_folder):
+    thread, _ = client.run(studio.url, "no_retrieval", {"question": "Who?"})
+    client.call(studio.url, "PATCH", f"/threads/{thread}", {"metadata": {"question": "The newest question"}})
+    with closing(sqlite3.connect(home_folder / "checkpoints.sqlite", timeout=60)) as store, store:
+        columns = [row[1] for row in store.execute("PRAGMA table_info(checkpoints)")]
+        others = ", ".join(name for name in columns if name != "thread_id")
+        store.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "
+            f"INSERT INTO checkpoints (thread_id, {others}) SELECT 'many-' || i, {others} FROM n, "
+            "(SELECT * FROM checkpoints WHERE checkpoint_ns = '' ORDER BY checkpoint_id LIMIT 1)"
+        )
+    try:
+        visit.open()
+        visit.page.locator(".threads .title", has_text="The newest question").wait_for()  # before all the others
+        visit.page.wait_for_function("() => +document.querySelector('.count').innerText.replace(',', '') > 10000")
+        assert visit.page.locator(".threads li").count() < 60
+        visit.page.get_by_label("Search threads").fill("many-9999")
+        visit.page.wait_for_function("() => document.querySelector('.count').innerText === '1'")
+    finally:
+        with closing(sqlite3.connect(home_folder / "checkpoints.sqlite", timeout=60)) as store, store:
+            store.execute("DELETE FROM checkpoints WHERE thread_id LIKE 'many-%'")
 
-    def answer(route) -> None:
-        asked = json.loads(route.request.post_data)
-        found = rows[asked["offset"] : asked["offset"] + asked["limit"]]
-        route.fulfill(body=json.dumps(found), content_type="application/json")
 
-    visit.page.route("**/threads/search", answer)
+def test_threads_that_other_programs_begin_appear_by_themselves(visit, studio):
     visit.open()
-    visit.page.wait_for_function("() => +document.querySelector('.count').innerText.replace(',', '') >= 10000")
-    assert visit.page.locator(".threads li").count() < 60
-    visit.page.get_by_label("Search threads").fill("q 9999")
-    visit.page.wait_for_function("() => document.querySelector('.count').innerText === '1'")
+    body = {"model": "no_retrieval", "messages": [{"role": "user", "content": "A question of a chat program"}]}
+    assert httpx.post(f"{studio.url}/v1/chat/completions", json=body, trust_env=False, timeout=60).status_code == 200
+    entry = visit.page.locator(".threads a", has_text="A question of a chat program")
+    entry.click()
+    visit.until("answered")
+    assert visit.page.locator(".final").inner_text() == "Paris"
+
+
+def test_a_run_of_three_hundred_steps_keeps_few_elements_and_can_be_read_to_its_end(visit, studio):
+    thread, _ = client.run(studio.url, "standard_rag", {"question": QUESTION}, context={"index": "small", "top_k": 2})
+    (step, *_) = client.state(studio.url, thread)["values"]["trajectory"]
+    steps = [step | {"id": f"root/{n}", "question": f"Question {n}"} for n in range(300)]
+    client.call(
+        studio.url, "POST", f"/threads/{thread}/state", {"values": {"trajectory": steps}, "as_node": "generator"}
+    )
+    visit.open(f"?thread={thread}")
+    visit.page.locator("article.step").first.wait_for()
+    assert visit.page.locator("article.step").count() < 40
+    last = visit.page.locator("article.step", has_text="Question 299")
+    for _ in range(60):
+        visit.page.locator("[aria-label=Steps]").press("End")
+        if last.count():
+            break
+        visit.page.wait_for_timeout(100)
+    last.wait_for()
+    assert visit.page.locator("article.step").count() < 40
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -229,6 +267,51 @@ def test_markup_in_question_reply_prompt_and_name_is_shown_and_not_run(visit, sc
     visit.page.locator("pre", has_text="<script>").first.wait_for()
     assert visit.page.locator("main img, main pre *").count() == 0
     assert visit.page.evaluate("document.title") != "hacked"
+
+
+def test_markup_in_a_passage_its_title_a_prompt_and_a_thread_s_name_is_shown_and_not_run(
+    visit, studio, home_folder, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setenv("HOPGRAPH_HOME", str(home_folder))
+        get_settings.cache_clear()
+        build_index("hostile", [Passage(id="film", title=HOSTILE, text=f"{HOSTILE} The film was directed by Ann Lee.")])
+    get_settings.cache_clear()
+    context = {"index": "hostile", "prompt_answer": f"{HOSTILE} {{{{question}}}} {{{{evidence}}}}"}
+    thread, _ = client.run(studio.url, "standard_rag", {"question": QUESTION}, context=context)
+    client.call(studio.url, "PATCH", f"/threads/{thread}", {"metadata": {"question": f"{HOSTILE} named"}})
+    visit.open(f"?thread={thread}")
+    visit.until("answered|unanswerable|failed")
+    visit.page.locator(".threads .title", has_text="named").first.wait_for()
+    passages = visit.page.locator(".top details")
+    passages.locator("summary").click()
+    passages.locator(".passage h3", has_text="<script>").wait_for()
+    assert HOSTILE in passages.locator(".passage p").inner_text()
+    visit.page.locator("details.call summary").first.click()
+    visit.page.locator("pre", has_text="<script>").first.wait_for()
+    for tab in ("state", "history", "settings"):
+        visit.tab(tab)
+    prompt = visit.page.locator("[data-setting=prompt_answer]")
+    prompt.locator("summary").click()
+    assert HOSTILE in prompt.locator("textarea").input_value()
+    assert visit.page.locator("main img, main script, aside img, aside script").count() == 0
+    assert "hacked" not in visit.page.evaluate("document.title").replace(HOSTILE, "")
+
+
+def test_screen_readers_and_the_keyboard_reach_everything(browser, studio):
+    for scheme in ("light", "dark"):
+        # axe is a script, which the page's policy does not let in.
+        with browsers.visiting(browser, studio.url, color_scheme=scheme, bypass_csp=True) as visit:
+            visit.open()
+            visit.check_access()
+            visit.choose("prunerag", top_k="2").ask(QUESTION)
+            visit.until("answered|unanswerable")
+            visit.page.locator("article.step details").first.locator("summary").click()
+            for tab in ("steps", "state", "history", "settings"):
+                visit.tab(tab)
+                visit.page.locator(f"[role=tab][aria-selected=true]:text-is('{tab}')").wait_for()
+                visit.check_access()
+            assert visit.problems == []
 
 
 def test_the_page_is_confined_and_other_sites_are_refused(studio):

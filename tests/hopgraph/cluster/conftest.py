@@ -1,3 +1,64 @@
-"""The small evaluation of tests/hopgraph/evaluation."""
+"""A Ray cluster of three nodes on this machine, and the small evaluation of tests/hopgraph/evaluation."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
 
 from tests.hopgraph.evaluation.conftest import hopgraph, questions  # noqa: F401
+
+
+@pytest.fixture(scope="package")
+def three_nodes():
+    """One cluster for all tests, since starting it takes most of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_agent_register_timeout_ms", "300000")  # a busy machine starts three nodes slowly
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")  # by default, everything else on a busy machine comes first
+        started = _start()
+        yield started
+        started.shutdown()
+
+
+def _start(attempts: int = 5):
+    """A node gives its agents fifteen seconds to start, which a busy machine may exceed."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster()
+    try:
+        made.add_node(num_cpus=1, include_dashboard=False)
+        for _ in range(2):
+            made.add_node(num_cpus=1)
+    except Exception:
+        made.shutdown()
+        if attempts == 1:
+            raise
+        return _start(attempts - 1)
+    return made
+
+
+@pytest.fixture
+def cluster(three_nodes):
+    """Three nodes with a CPU each; those that an earlier test killed are replaced."""
+    while len(three_nodes.worker_nodes) < 2:
+        three_nodes.add_node(num_cpus=1)
+    return three_nodes
+
+
+def kill_node(cluster) -> None:
+    """End a node and its workers by SIGKILL."""
+    node = next(iter(cluster.worker_nodes))
+    raylet = node.all_processes["raylet"][0].process.pid
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    for pid in (raylet, *(pid for pid, parent in parents.items() if parent == raylet)):
+        os.kill(pid, signal.SIGKILL)
+    cluster.worker_nodes.remove(node)

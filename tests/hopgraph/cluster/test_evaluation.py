@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import re
 import socket
 import sys
 import threading
@@ -17,43 +17,13 @@ import pytest
 from hopgraph.cluster import connection, evaluation
 from hopgraph.evaluation import identity
 from inference.settings import get_settings
-from tests.hopgraph.evaluation.conftest import LINES, comparable, results, row
+from tests.hopgraph.cluster.conftest import kill_node
+from tests.hopgraph.evaluation.conftest import CONTEXTS, LINES, comparable, results, row
 from tests.scripted import Completion
 
 
 def play(request):
     return LINES[request.node]
-
-
-@pytest.fixture
-def cluster(monkeypatch):
-    """Three nodes with a CPU each."""
-    monkeypatch.setenv("RAY_agent_register_timeout_ms", "300000")  # a busy machine starts three nodes slowly
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        for _ in range(2):
-            started.add_node(num_cpus=1)
-        yield started
-    finally:
-        started.shutdown()
-
-
-def kill_node(node) -> None:
-    """End a node and its workers by SIGKILL."""
-    raylet = node.all_processes["raylet"][0].process.pid
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(path.parent.name)] = int(fields[1])
-    for pid in (raylet, *(pid for pid, parent in parents.items() if parent == raylet)):
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -63,13 +33,12 @@ def test_a_node_killed_in_the_middle_costs_nothing(cluster, hopgraph, model, que
     server = model(lambda request: Completion(json.dumps(play(request)), delay=0.1))
     asked = questions([row(n) for n in range(24)])
     words = ("eval", "-m", "prism", "-q", asked, "--contexts", "--out")
-    (node, *_) = cluster.worker_nodes
     killed: list[set[str]] = []
 
     def kill() -> None:
         while len(server.requests) < 60:
             time.sleep(0.01)
-        kill_node(node)
+        kill_node(cluster)
         killed.append({request.id for request in server.requests})
 
     killing = threading.Thread(target=kill, daemon=True)
@@ -78,6 +47,8 @@ def test_a_node_killed_in_the_middle_costs_nothing(cluster, hopgraph, model, que
     assert code == 0, err
     assert killed
     assert "3 nodes, 3 CPUs" in err
+    # Ray may start the task again, and say so, before it takes the node for dead.
+    assert re.search(r"node \S+ \(\w{6}\) has died; its work goes on on another one", err) or "Task answer_shard" in err
     latest = {}
     for request in server.requests:
         if request.id in killed[0]:
@@ -113,12 +84,16 @@ def test_a_run_is_resumed_on_another_cluster_and_its_errors_are_clear(
         assert code == 2
         assert f'has other versions: langgraph: "0.0.1", now "{actual["langgraph"]}"' in err
         assert "hopgraph: node " in err
-    with monkeypatch.context() as patch:
-        patch.setattr(evaluation, "variables_of_workers", lambda _: {"HOPGRAPH_LLM_URL": "http://127.0.0.1:9/v1"})
-        code, _, err = hopgraph(*words, run, *ray)
-        assert code == 3
-        assert "hopgraph: node " in err
-        assert "can't reach the model's server at http://127.0.0.1:9/v1" in err
+    for variables, expected, said in (
+        ({"HOPGRAPH_LLM_URL": "http://127.0.0.1:9/v1"}, 3, "can't reach the model's server at http://127.0.0.1:9/v1"),
+        ({"HOPGRAPH_EMBEDDED_MODEL": "/weights.gguf"}, 2, "/weights.gguf"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(evaluation, "variables_of_workers", lambda _, given=variables: given)
+            code, _, err = hopgraph(*words, run, *ray)
+            assert code == expected
+            assert "hopgraph: node " in err
+            assert said in err
     assert server.requests == []
     code, _, err = hopgraph("eval", "--resume", run)
     assert code == 2
@@ -140,6 +115,23 @@ def test_a_run_is_resumed_on_another_cluster_and_its_errors_are_clear(
     code, _, err = hopgraph("eval", "--resume", plain, *ray)
     assert code == 2
     assert "was started without --ray" in err
+
+
+@pytest.mark.slow
+def test_an_index_that_a_worker_does_not_see_is_a_clear_error(
+    cluster, hopgraph, model, questions, tmp_path, monkeypatch
+):
+    server = model(play)
+    corpus = tmp_path / "passages.jsonl"
+    corpus.write_text("".join(json.dumps(passage) + "\n" for passage in CONTEXTS))
+    assert hopgraph("index", corpus, "--name", "films")[0] == 0
+    asked = ("eval", "-m", "standard_rag", "-q", questions([row(1)]), "--index", "films", "--out", tmp_path / "run")
+    elsewhere = {"HOPGRAPH_LLM_URL": server.url, "HOPGRAPH_HOME": str(tmp_path / "elsewhere")}
+    monkeypatch.setattr(evaluation, "variables_of_workers", lambda _: elsewhere)
+    code, _, err = hopgraph(*asked, "--ray", cluster.address)
+    assert code == 2
+    assert re.search(r"hopgraph: node \S+: no index named 'films'", err)
+    assert server.requests == []
 
 
 @pytest.fixture
@@ -201,6 +193,19 @@ def test_a_worker_has_the_variables_and_its_share_of_the_calls(home, monkeypatch
         assert found["HOPGRAPH_HOME"] == str(home)
         assert found["HOPGRAPH_PROMPTS"] == str(Path("my_prompts").resolve())
         assert found["HOPGRAPH_LLM_API_KEY"] == "secret"
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "expected"),
+    [("auto", None, 8), ("auto", 20, 20), ("64", None, 8), ("3", None, 3), ("3", 20, 3)],
+)
+def test_there_are_no_more_workers_than_calls_in_flight(home, monkeypatch, limit, wanted, expected):
+    monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", limit)
+    get_settings.cache_clear()
+    cluster = connection.Cluster("local", cpus=8, nodes=1, dashboard="")
+    assert connection.worker_count(cluster, wanted) == expected
+    at_once = int(connection.variables_of_workers(expected)["HOPGRAPH_LLM_CONCURRENCY"]) if limit != "auto" else 1
+    assert limit == "auto" or at_once * expected <= int(limit)
 
 
 def test_set_up_replaces_the_variables_of_a_worker(monkeypatch):

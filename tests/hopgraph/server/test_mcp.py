@@ -60,6 +60,14 @@ async def test_ask_gives_answer_and_evidence_and_tells_each_step(server, model):
     assert {"analyzer", "generator"} <= {step["node"] for step in run["steps"]}
 
 
+async def test_ask_takes_settings_of_the_method(server, model):
+    model(answering)
+    async with Client(f"{server.url}/mcp") as client:
+        asked = {"question": QUESTION, "method": "standard_rag", "settings": {"top_k": 1}}
+        result = await client.call_tool("ask", asked)
+    assert len(result.structured_content["evidence"]) == 1
+
+
 async def test_search_and_read_passage_find_the_same_text(server):
     async with Client(f"{server.url}/mcp") as client:
         found = (await client.call_tool("search", {"query": "Ann Lee born", "index": INDEX, "k": 2})).structured_content
@@ -80,6 +88,10 @@ async def test_search_and_read_passage_find_the_same_text(server):
         ("ask", {"question": "x", "method": "nothing"}, "does not exist"),
         ("ask", {"question": "x", "index": "../x"}, "does not exist"),
         ("ask", {"question": " "}, "is empty"),
+        ("ask", {"question": "x", "settings": {"top_k": 0}}, "top_k: Input should be greater"),
+        ("ask", {"question": "x", "settings": {"gold": []}}, "gold: unknown setting"),
+        ("ask", {"question": "x", "settings": {"index": "other"}}, "is an argument of its own"),
+        ("ask", {"question": "x", "settings": []}, "settings"),
         ("search", {"query": "x", "index": "../../etc"}, "index"),
         ("search", {"query": " ", "index": INDEX}, "is empty"),
         ("search", {"query": "x", "index": INDEX, "where": "year >"}, "where, column 7: expected a value"),

@@ -263,6 +263,19 @@ def test_a_name_a_title_or_a_fact_is_an_answer(text):
     assert not is_abstention(text)
 
 
+@pytest.mark.parametrize("text", ["I Don't Know Where", "I Don't Know Where the River of the Moon Is Going To End"])
+def test_a_title_has_five_to_twelve_words(text):
+    """Shorter and longer ones are read as what they say."""
+    assert is_abstention(text)
+    assert not is_abstention(" ".join([*text.split(), "Alice"][:12]))
+
+
+@pytest.mark.parametrize("text", ['"Unknown', 'Unknown"'])
+def test_a_quotation_has_two_marks(text):
+    assert is_abstention(text)
+    assert not is_abstention(f'"{text.strip(chr(34))}"')
+
+
 @pytest.mark.parametrize("text", ["Unknown", "none.", "Null", "(unclear)"])
 def test_a_word_that_may_be_an_answer_is_one_where_abstaining_is_off(text):
     assert is_abstention(text)

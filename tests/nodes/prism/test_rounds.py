@@ -53,6 +53,11 @@ def test_who_looks_at_the_candidates_first(pool, settings, first):
     assert route(select, {"pool": pool}, **settings) == first
 
 
+@pytest.mark.parametrize(("condition", "gold"), [("oracle_context", "evidence"), ("prism", ""), ("full_context", "")])
+def test_only_the_oracle_condition_is_shown_gold(condition, gold):
+    assert PrismContext(condition=condition).oracle == gold
+
+
 def after(*, changed, iteration, **settings):
     state = {"selected": [A, B] if changed else [B, A], "before": [A] if changed else [A, B], "iteration": iteration}
     return route(after_selector, state, **settings), route(after_adder, state, **settings)

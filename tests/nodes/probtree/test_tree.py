@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.probtree.tree import NO_ANSWER, Split, aggregated_score, build, likeliest, ready
+from nodes.probtree.decomposer import Decomposition, mean
+from nodes.probtree.tree import NO_ANSWER, Split, aggregated_score, build, evidence_of, likeliest, ready
 
 QUESTION = "Who is older?"
 
@@ -132,3 +133,36 @@ def test_of_equally_likely_answers_the_first_counts():
     assert likeliest([second, first]) is second
     assert likeliest([first, candidate("open_book", "b", -0.49)])["answer"] == "b"
     assert likeliest([candidate("open_book", "", NO_ANSWER)]) is None
+
+
+def test_a_sub_answer_that_is_certain_has_its_part_in_the_mean():
+    tree = answered(made((QUESTION, ["A?", "B?"])).nodes, root_1="x", root_2="y")
+    tree[1]["score"] = 0.0
+    assert aggregated_score(-0.4, tree[0], tree[1:]) == pytest.approx((-0.4 - 1.0 + 0.0 - 0.5) / 4)
+
+
+def test_a_question_without_tokens_counts_as_one_without_an_answer():
+    assert mean([-0.25, -0.75]) == -0.5
+    assert mean([]) == NO_ANSWER == -100.0
+
+
+def test_the_evidence_is_what_the_root_s_answer_rests_on_from_above():
+    tree = made((QUESTION, ["A?", "B?", "C?"]), ("B?", ["D?", "E?"])).nodes
+    ways = {"root": "child_aggregating", "root/1": "open_book", "root/2": "child_aggregating", "root/3": "closed_book",
+            "root/2/1": "open_book", "root/2/2": "closed_book"}  # fmt: skip
+    for node in tree:
+        node["chosen"] = ways[node["id"]]
+    candidates = [{"id": f"{id}/{way}", "node": id, "way": way} for id in ways for way in ("closed_book", "open_book")]
+    assert [row["id"] for row in evidence_of(tree, candidates)] == ["root/1/open_book", "root/2/1/open_book"]
+    tree[0]["chosen"] = "open_book"
+    assert [row["id"] for row in evidence_of(tree, candidates)] == ["root/open_book"]
+
+
+@pytest.mark.parametrize(("splits", "parts", "fits"), [(15, 4, True), (16, 1, False), (1, 5, False), (0, 0, True)])
+def test_a_decomposition_has_15_splits_of_4_sub_questions_at_most(splits, parts, fits):
+    reply = {"tree": [{"question": "Who?", "subquestions": ["When?"] * parts}] * splits}
+    if fits:
+        assert len(Decomposition.model_validate(reply).tree) == splits
+    else:
+        with pytest.raises(ValueError, match="too_long"):
+            Decomposition.model_validate(reply)
