@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -48,6 +48,7 @@ def build_index(
     workers: Workers | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     """Build an index, or replace all passages of an existing one.
 
@@ -63,6 +64,8 @@ def build_index(
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
+        files: Digests of the files of the passages, by `Passage.file`; looked at when all passages are read. They are
+            kept for files whose passages are all in the index as they were given: see `Records.files`.
 
     Raises:
         InputError: The name is invalid, there are no passages, or fewer shards than Chroma servers.
@@ -70,7 +73,16 @@ def build_index(
         EndpointError: The embeddings or Chroma server fails.
     """
     return _build(
-        name, passages, (), encoder, progress, base="nothing", shards=shards, workers=workers, confirm=confirm
+        name,
+        passages,
+        (),
+        encoder,
+        progress,
+        base="nothing",
+        shards=shards,
+        workers=workers,
+        confirm=confirm,
+        files=files or {},
     )
 
 
@@ -128,6 +140,7 @@ def _build(
     shards: int | None = None,
     workers: Workers | None = None,
     confirm: Callable[[Built], None] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     started = time.perf_counter()
     tell: Progress = progress or (lambda stage, done, total: None)
@@ -152,9 +165,12 @@ def _build(
         new.mkdir(parents=True)
         (new / "in_use").touch()
         with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
-            collect(records, passages, None if base == "nothing" else old, remove, result, tell, workers.fill_sentences)
+            base_version = None if base == "nothing" else old
+            altered = collect(records, passages, base_version, remove, result, tell, workers.fill_sentences)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
+            known = files if files is not None else _files(old)
+            records.set_files({path: digest for path, digest in known.items() if path not in altered})
             content = content_hash(old, records)
             if confirm is not None and result.replaces and not content.known:
                 confirm(result)
@@ -184,6 +200,13 @@ def _build(
     result.size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _files(old: Path | None) -> dict[str, str]:
+    if old is None:
+        return {}
+    with contextlib.closing(Records(old / "passages.sqlite")) as before:
+        return before.files()
 
 
 def _encode(records: Records, kept: KeptVectors, encoder: str, workers: Workers, result: Built, tell: Progress) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from stores.sqlite import select_in
 _TABLE = """
 CREATE TABLE IF NOT EXISTS passages (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text TEXT NOT NULL, sentences TEXT NOT NULL,
-    source TEXT NOT NULL, file TEXT NOT NULL
+    source TEXT NOT NULL, file TEXT NOT NULL, page TEXT NOT NULL, headings TEXT NOT NULL
 )
 """
+_FILES = "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, digest TEXT NOT NULL)"
 _COLUMNS = "id, title, text, sentences, source"
+_LATER = {"file": "''", "page": "''", "headings": "'[]'"}
+"""Columns that indexes of earlier versions lack, with what stands for them."""
 UNORDERED = "set:"
 """Prefix of order-independent content hashes; hashes of earlier versions lack it."""
 _CHUNK = 512
@@ -50,13 +53,14 @@ class Records:
             self._db = sqlite3.connect(uri, uri=True, check_same_thread=False)
             if writable:
                 self._db.execute(_TABLE)
+                self._db.execute(_FILES)
             self.count = self._count()
             columns = {str(row[1]) for row in self._db.execute("PRAGMA table_info(passages)")}
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         self.has_files = "file" in columns
         """Whether it says which file each passage was read from; indexes of earlier versions do not."""
-        self._columns = f"{_COLUMNS}, {'file' if self.has_files else chr(39) * 2}"
+        self._columns = ", ".join([_COLUMNS, *(name if name in columns else empty for name, empty in _LATER.items())])
 
     def _count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM passages").fetchone()[0])
@@ -64,12 +68,34 @@ class Records:
     def append(self, passages: Iterable[Passage]) -> None:
         """Append passages after the last row."""
         values = [
-            (p.id, p.title, p.text, json.dumps(p.sentences, ensure_ascii=False), p.source, p.file) for p in passages
+            (p.id, p.title, p.text, _list(p.sentences), p.source, p.file, p.page, _list(p.headings)) for p in passages
         ]
         rows = [(self.count + i, *value) for i, value in enumerate(values)]
         with self._db:
-            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self.count += len(rows)
+
+    def set_files(self, digests: Mapping[str, str]) -> None:
+        """Record the files whose passages are all here, with the digests of their content."""
+        with self._db:
+            self._db.executemany("INSERT INTO files VALUES (?, ?)", sorted(digests.items()))
+            if digests:
+                self._db.execute("CREATE INDEX passages_by_file ON passages (file)")
+
+    def files(self) -> dict[str, str]:
+        """Digests of the files whose passages are all here, by name; none in an index of an earlier version."""
+        known = self._all("SELECT name FROM sqlite_master WHERE name = 'files'")
+        return {str(path): str(digest) for path, digest in self._all("SELECT path, digest FROM files")} if known else {}
+
+    def file_names(self) -> set[str]:
+        """Names of the files from which passages were read; "" among them if some came from none."""
+        return {str(name) for (name,) in self._all("SELECT DISTINCT file FROM passages")} if self.has_files else {""}
+
+    def of_file(self, name: str) -> Iterator[Passage]:
+        """Passages read from a file, in row order."""
+        rows = [int(row) for (row,) in self._all("SELECT row FROM passages WHERE file = ? ORDER BY row", [name])]
+        for start in range(0, len(rows), _CHUNK):
+            yield from self.at(rows[start : start + _CHUNK]).values()
 
     def chunks(self) -> Iterator[list[Passage]]:
         """All passages in row order, in chunks of some hundred."""
@@ -168,12 +194,18 @@ class Records:
 
 
 def _passage(values: Sequence[object]) -> Passage:
-    identifier, title, text, sentences, source, file = map(str, values)
-    return Passage(identifier, title, text, tuple(json.loads(sentences)), source, file)
+    identifier, title, text, sentences, source, file, page, headings = map(str, values)
+    return Passage(
+        identifier, title, text, tuple(json.loads(sentences)), source, file, page, tuple(json.loads(headings))
+    )
+
+
+def _list(texts: Sequence[str]) -> str:
+    return json.dumps(texts, ensure_ascii=False)
 
 
 def _fields(passage: Passage) -> list[Any]:
-    """The content of a passage, without its file."""
+    """The content of a passage: not its file, page and headings."""
     return [passage.id, passage.title, passage.text, passage.sentences, passage.source]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pkgutil import resolve_name
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from hopgraph import load
 from hopgraph.run import ask, make_context, resume
 from inference.encoders.configured import get_encoder
 from inference.errors import DeadlineError, InputError, StoreError
-from inference.heads.extractor import extract_answers
+from inference.heads.extractor import Extraction, extract_answers
 from inference.ledger import cost_of
 from inference.settings import get_settings
 from nodes.compactrag.context import CompactContext
@@ -458,3 +459,46 @@ def test_every_prompt_can_be_swapped():
         "prompt_synthesizer",
         "prompt_synthesizer_pairs",
     }
+
+
+async def test_steps_say_what_was_rewritten_searched_and_found(model, base, monkeypatch):
+    clock = iter([100.0, 102.5, 200.0, 201.25])
+    times = SimpleNamespace(time=lambda: 7.0, perf_counter=lambda: next(clock))
+    monkeypatch.setattr("nodes.compactrag.pair_retriever.time", times)
+    model(play())
+    state = await run()
+    found = steps(state)
+    assert (found["root/1"]["answer"], found["root/2"]["answer"]) == ("", "Where was Ann Lee born?")
+    assert [found[f"root/{n}/pairs"]["searches"] for n in (1, 2)] == [1, 1]
+    assert [found[f"root/{n}/answer"]["evidence"] for n in (1, 2)] == [["film"], ["lee"]]
+    assert [call["seconds"] for call in state["ledger"] if call["kind"] == "search"] == [2.5, 1.25]
+    assert found["root/decomposer"]["verdict"] == "", "all passages have been read"
+    assert found["root/decomposer"]["answer"] == f"1. {WHO}\n2. {WHERE}  (needs 1)"
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"), [(plan((" ",)), "there is no sub-question"), (Completion("garbage"), "no JSON object")]
+)
+async def test_what_is_wrong_with_a_decomposition_is_named_once(model, base, reply, problem):
+    model(play(reply))
+    said = steps(await run())["root/decomposer"]["fallback"]
+    assert said.endswith("; the question itself is used")
+    assert said.count(";") == 1
+    assert problem in said
+
+
+async def test_an_answer_s_probability_has_four_places_and_no_answer_has_none(model, base, monkeypatch):
+    def extract(items):
+        return [Extraction("Ann Lee", text.index("Ann Lee"), 0, 0.123456) if WHO in text else Extraction("", 0, 0, 0.0)
+                for _, text in items]  # fmt: skip
+
+    monkeypatch.setattr("nodes.compactrag.answer_extractor.extract_answers", extract)
+    model(play(plan((WHO,), ("What does the Moon go round?",))))
+    first, second = (await run(top_k=1))["plan"]
+    assert (first["answer"], first["answer_from"], first["probability"]) == ("Ann Lee", "film#1", 0.1235)
+    assert (second["answer"], second["answer_from"], second["probability"]) == ("", "", None)
+
+
+async def test_a_run_that_goes_well_names_no_fallback(model, base):
+    model(play())
+    assert {step["fallback"] for step in (await run())["trajectory"]} == {""}

@@ -198,3 +198,27 @@ async def test_a_malformed_prompt_is_refused_before_anything_is_spent(model):
 
 def test_every_prompt_of_the_reader_can_be_swapped():
     assert set(ReaderContext.prompts()) == {"prompt_reader", "prompt_reader_pairs", "prompt_coverage"}
+
+
+async def test_each_check_counts_what_became_of_its_pairs(model):
+    lines = {"pair_writer": facts(GOOD, BAD), "coverage_repairer": {"qa": [GOOD]}}
+    server = model(lambda request: lines[request.node])
+    state = await read(coverage_repair=True, verbatim="flag")
+    checks = {step["id"]: step for step in state["trajectory"] if step["kind"] == "verify"}
+    assert {at: step["verdict"] for at, step in checks.items()} == {
+        "root/verbatim_checker/1": "1 verbatim, 1 flagged", "root/verbatim_checker/2": "1 duplicate",
+    }  # fmt: skip
+    assert all(step["answer"].startswith("not mentioned: ") for step in checks.values())
+    assert all('<passage number="1" title="Ann Lee">' in request.prompt for request in server.requests)
+    assert (state["source"]["score"], state["repaired"]) == (0.0, True)
+
+
+async def test_without_pairs_no_entity_is_said_to_be_missing(model):
+    model(lambda request: facts(BAD))
+    state = await read()
+    check = next(step for step in state["trajectory"] if step["kind"] == "verify")
+    assert (check["verdict"], check["answer"]) == ("1 not verbatim", "")
+    model(lambda request: Completion("garbage"))
+    state = await read()
+    check = next(step for step in state["trajectory"] if step["kind"] == "verify")
+    assert (check["verdict"], check["answer"], state["status"]) == ("no pairs", "", "failed")

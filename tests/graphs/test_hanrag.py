@@ -278,6 +278,8 @@ async def test_a_passage_that_does_not_fit_is_kept_unjudged(model):
     state = await load("hanrag").ainvoke({"question": QUESTION, "contexts": long}, context={"max_tokens": 16})
     assert "does not fit" in state["chain"][0]["relevance"][0]["problem"]
     assert state["chain"][0]["kept"] == [state["chain"][0]["retrieved"][0]["id"]]
+    judged = steps(state)["root/1/relevance/1"]
+    assert (judged["truncated"], judged["score"]) == (0, None), "its fallback says that it was not seen"
 
 
 async def test_an_ending_that_is_never_said_ends_at_the_last_step(model):
@@ -318,6 +320,20 @@ async def test_a_seed_question_that_cannot_be_read_leaves_the_question_itself(mo
     state = await run(max_steps=1)
     assert state["chain"][0]["question"] == QUESTION
     assert "the question itself is asked" in steps(state)["root/1/refiner"]["fallback"]
+
+
+async def test_a_seed_question_without_words_leaves_the_question_itself(model):
+    model(play(**COMPLEX | {"refiner": {"question": " "}}))
+    state = await run(max_steps=1)
+    assert state["chain"][0]["question"] == QUESTION
+    said = steps(state)["root/1/refiner"]["fallback"]
+    assert said == "the seed question is empty; the question itself is asked"
+
+
+@pytest.mark.parametrize("lines", [COMPLEX, COMPOUND, SINGLE])
+async def test_a_run_that_goes_well_names_no_fallback(model, lines):
+    model(play(**lines))
+    assert {step["fallback"] for step in (await run())["trajectory"]} == {""}
 
 
 @pytest.mark.parametrize("bad", ["no", '{"thought": "x", "subquestions": []}', '{"subquestions": ["a"]}'])

@@ -501,3 +501,8 @@ async def test_a_scorer_that_is_not_named_is_said_before_anything_is_asked(model
 )
 def test_the_first_label_in_a_scorer_s_text_counts(reply, label):
     assert read_label(reply).label == label
+
+
+async def test_a_run_that_goes_well_names_no_fallback(model):
+    model(play(**BASE))
+    assert {step["fallback"] for step in (await run())["trajectory"]} == {""}

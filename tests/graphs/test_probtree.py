@@ -204,3 +204,8 @@ async def test_cut_off_at_any_call_it_goes_on(cut_at_every_call):
 def test_the_paper_s_settings():
     context = make_context("probtree", {"preset": "paper"})
     assert (context.mode, context.top_k) == ("sparse", 5)
+
+
+async def test_a_run_that_goes_well_names_no_fallback(model):
+    model(play(**ALL))
+    assert {step["fallback"] for step in (await run())["trajectory"]} == {""}

@@ -148,3 +148,21 @@ def test_relevance_and_ending_have_thresholds_of_their_own():
     assert context.threshold_of("relevance_discriminator") == 0.3
     assert context.threshold_of("ending_discriminator") == 0.7
     assert context.threshold_of("generator") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "looked_for"),
+    [
+        ({}, 0),
+        ({"revelator": "encoder"}, 1),
+        ({"router": "encoder"}, 1),
+        ({"relevance": "encoder"}, 1),
+        ({"ending": "encoder"}, 1),
+        ({"router": "oracle"}, 0),
+    ],
+)
+def test_the_encoder_is_looked_for_before_a_run_where_it_has_a_skill(monkeypatch, settings, looked_for):
+    questions = []
+    monkeypatch.setattr("inference.heads.revelator.route", questions.append)
+    HanContext(**settings).check()
+    assert len(questions) == looked_for
