@@ -24,6 +24,7 @@ def build_index(
     *,
     add: bool = False,
     strict: bool = True,
+    language: str | None = None,
     shards: int | None = None,
     progress: Progress | None = None,
 ) -> Built:
@@ -35,12 +36,14 @@ def build_index(
 
     Args:
         name: Letters, digits, '-', '_' and '.'.
-        passages: Each one a mapping with `text` and optionally `id`, `title` and `sentences`; a `Passage`; a LangChain
-            `Document` (`metadata["title"]` is its title); or the path of a file (.jsonl, .jsonl.gz, txt, md, html, pdf,
-            docx, pptx, xlsx, epub, csv) or of a folder with such files. A single path may stand for the list.
+        passages: Each one a mapping with `text` and optionally `id`, `title` and `sentences`, whose other fields are
+            metadata; a `Passage`; a LangChain `Document` (`metadata["title"]` is its title); or the path of a file
+            (.jsonl, .jsonl.gz, txt, md, html, pdf, docx, pptx, xlsx, epub, csv) or of a folder with such files. A
+            single path may stand for the list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
         strict: Raise for a file that can't be read; otherwise it is in `Built.failed`, with the reason, and the others
             are indexed.
+        language: Language of the passages, such as `de`; default: English, and with `add` the index's.
         shards: Number of parts of a large index. Default: as many as it has, or one. Not with `add`.
         progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
             done, and of how many (None: not known yet).
@@ -58,9 +61,9 @@ def build_index(
     if add and shards is not None:
         raise InputError("shards: can't be given with add", hint="stores.build.rebuild_index changes the number")
     if add:
-        built = add_to_index(name, located, progress=progress)
+        built = add_to_index(name, located, progress=progress, language=language)
     else:
-        built = build(name, located, shards=shards, progress=progress)
+        built = build(name, located, shards=shards, progress=progress, language=language)
     built.failed = [unread.reason for unread in failed]
     return built
 
@@ -87,6 +90,4 @@ def _of_document(one: Any, where: str) -> Passage:
     if not isinstance(text, str) or not isinstance(about, Mapping):
         hint = 'give {"title": ..., "text": ...}, a Passage, a LangChain Document, or a path'
         raise InputError(f"{where}: is no passage but {type(one).__name__}", hint=hint)
-    row = {"id": getattr(one, "id", None), "text": text}
-    row |= {field: about[field] for field in ("title", "sentences") if field in about}
-    return as_passage(row, where)
+    return as_passage({**about, "id": getattr(one, "id", None), "text": text}, where)

@@ -48,8 +48,10 @@ def load_documents(path: Path, *, name: str = "", max_words: int = MAX_WORDS) ->
     more than `max_words` words or crosses a heading, and every sentence is in exactly one passage. A row of a table is
     one sentence, with its column names; a row of a spreadsheet is a passage.
 
+    A Markdown file's header is the metadata of its passages.
+
     A CSV file is a table of passages. Columns `id`, `title` and `text` (any case) are used as such, and other columns
-    are ignored; without `text`, a row becomes `column: value`, one sentence per cell. A row with an `id` is its own
+    are metadata; without `text`, a row becomes `column: value`, one sentence per cell. A row with an `id` is its own
     document. Rows are split only above `LONG_PASSAGE` words.
 
     Text is UTF-8 (or UTF-16 with a byte order mark, or as declared in HTML); other encodings are accepted with a
@@ -120,7 +122,16 @@ def _passages(path: Path, name: str, parsed: Parsed, max_words: int) -> Iterator
             text = " ".join(group)
             pages = [page for _, of in found[end - len(group) : end] for page in of]
             place = page_label(section.unit, pages)
-            yield Passage(part_ids.of(text), heading, text, tuple(group), name, page=place, headings=headings)
+            yield Passage(
+                part_ids.of(text),
+                heading,
+                text,
+                tuple(group),
+                name,
+                page=place,
+                headings=headings,
+                metadata=parsed.metadata,
+            )
 
 
 def _sentences(section: Section) -> Iterator[tuple[str, Sequence[int]]]:

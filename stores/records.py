@@ -7,25 +7,32 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inference.errors import StoreError
 from stores.manifest import index_again
+from stores.metadata import Value
 from stores.passages import Passage
 from stores.sqlite import select_in
+from stores.where import All, Comparison, Contains, Either, Filter, Missing, Not
 
-_TABLE = """
+_TABLES = """
 CREATE TABLE IF NOT EXISTS passages (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text TEXT NOT NULL, sentences TEXT NOT NULL,
-    source TEXT NOT NULL, file TEXT NOT NULL, page TEXT NOT NULL, headings TEXT NOT NULL
-)
+    source TEXT NOT NULL, file TEXT NOT NULL, page TEXT NOT NULL, headings TEXT NOT NULL, metadata TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS metadata (
+    field TEXT NOT NULL, kind TEXT NOT NULL, value, row INTEGER NOT NULL, PRIMARY KEY (field, kind, value, row)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, digest TEXT NOT NULL)
 """
-_FILES = "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, digest TEXT NOT NULL)"
 _COLUMNS = "id, title, text, sentences, source"
-_LATER = {"file": "''", "page": "''", "headings": "'[]'"}
+_LATER = {"file": "''", "page": "''", "headings": "'[]'", "metadata": "'{}'"}
 """Columns that indexes of earlier versions lack, with what stands for them."""
 UNORDERED = "set:"
 """Prefix of order-independent content hashes; hashes of earlier versions lack it."""
@@ -52,14 +59,15 @@ class Records:
         try:
             self._db = sqlite3.connect(uri, uri=True, check_same_thread=False)
             if writable:
-                self._db.execute(_TABLE)
-                self._db.execute(_FILES)
+                self._db.executescript(_TABLES)
             self.count = self._count()
             columns = {str(row[1]) for row in self._db.execute("PRAGMA table_info(passages)")}
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         self.has_files = "file" in columns
         """Whether it says which file each passage was read from; indexes of earlier versions do not."""
+        self.has_metadata = "metadata" in columns
+        """Whether it keeps metadata; indexes of earlier versions do not."""
         self._columns = ", ".join([_COLUMNS, *(name if name in columns else empty for name, empty in _LATER.items())])
 
     def _count(self) -> int:
@@ -67,12 +75,30 @@ class Records:
 
     def append(self, passages: Iterable[Passage]) -> None:
         """Append passages after the last row."""
-        values = [
-            (p.id, p.title, p.text, _list(p.sentences), p.source, p.file, p.page, _list(p.headings)) for p in passages
+        given = list(passages)
+        rows = [
+            (
+                self.count + i,
+                p.id,
+                p.title,
+                p.text,
+                _json(p.sentences),
+                p.source,
+                p.file,
+                p.page,
+                _json(p.headings),
+                _json(dict(p.metadata)),
+            )
+            for i, p in enumerate(given)
         ]
-        rows = [(self.count + i, *value) for i, value in enumerate(values)]
+        fields = [
+            (name, kind_of(value), value, self.count + i)
+            for i, p in enumerate(given)
+            for name, value in p.metadata.items()
+        ]
         with self._db:
-            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO metadata VALUES (?, ?, ?, ?)", fields)
         self.count += len(rows)
 
     def set_files(self, digests: Mapping[str, str]) -> None:
@@ -144,6 +170,36 @@ class Records:
                 before += len(json.loads(sentences))
         return starts
 
+    def fields(self) -> list[str]:
+        """The names of all metadata fields, sorted."""
+        if not self.has_metadata:
+            return []
+        return [str(name) for (name,) in self._all("SELECT DISTINCT field FROM metadata ORDER BY field")]
+
+    def holding(self, where: Filter) -> NDArray[np.bool_]:
+        """Whether each row meets a filter, shape (rows,)."""
+        match where:
+            case Not(inner):
+                return ~self.holding(inner)
+            case All(parts):
+                return reduce(np.logical_and, map(self.holding, parts))
+            case Either(parts):
+                return reduce(np.logical_or, map(self.holding, parts))
+            case Missing(name):
+                return ~self._rows("", [name])
+            case Contains(name, text):
+                return self._rows("AND kind = 'text' AND instr(value, ?)", [name, text])
+            case Comparison(name, "!=", value):
+                return self._rows("AND NOT (kind = ? AND value = ?)", [name, kind_of(value), value])
+            case Comparison(name, operator, value):
+                return self._rows(f"AND kind = ? AND value {operator} ?", [name, kind_of(value), value])
+
+    def _rows(self, condition: str, values: Sequence[Value]) -> NDArray[np.bool_]:
+        found = self._all(f"SELECT row FROM metadata WHERE field = ? {condition}", values)  # noqa: S608
+        mask = np.zeros(self.count, np.bool_)
+        mask[[row for (row,) in found]] = True
+        return mask
+
     def hash(self) -> str:
         """Hash of the content, independent of the order of passages, except the parts of an article.
 
@@ -176,10 +232,10 @@ class Records:
         """Close the file."""
         self._db.close()
 
-    def _select(self, columns: str, key: str, values: Sequence[int] | Sequence[str]) -> list[tuple[Any, ...]]:
+    def _select(self, columns: str, key: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
         return select_in(self._all, f"{columns} FROM passages", key, values)
 
-    def _all(self, statement: str, values: Sequence[int] | Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    def _all(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
                 return self._db.execute(statement, list(values)).fetchall()
@@ -194,19 +250,33 @@ class Records:
 
 
 def _passage(values: Sequence[object]) -> Passage:
-    identifier, title, text, sentences, source, file, page, headings = map(str, values)
+    identifier, title, text, sentences, source, file, page, headings, metadata = map(str, values)
     return Passage(
-        identifier, title, text, tuple(json.loads(sentences)), source, file, page, tuple(json.loads(headings))
+        identifier,
+        title,
+        text,
+        tuple(json.loads(sentences)),
+        source,
+        file,
+        page,
+        tuple(json.loads(headings)),
+        json.loads(metadata),
     )
 
 
-def _list(texts: Sequence[str]) -> str:
-    return json.dumps(texts, ensure_ascii=False)
+def kind_of(value: Value) -> str:
+    """The type of a metadata value: values of different types are never equal."""
+    return "text" if isinstance(value, str) else "truth" if isinstance(value, bool) else "number"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _fields(passage: Passage) -> list[Any]:
-    """The content of a passage: not its file, page and headings."""
-    return [passage.id, passage.title, passage.text, passage.sentences, passage.source]
+    """The content of a passage: not its file, page and headings. Without metadata, as in earlier versions."""
+    own = [passage.id, passage.title, passage.text, passage.sentences, passage.source]
+    return [*own, dict(sorted(passage.metadata.items()))] if passage.metadata else own
 
 
 def _content(values: list[Any]) -> bytes:

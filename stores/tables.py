@@ -10,6 +10,7 @@ from typing import Any
 
 from inference.errors import InputError
 from stores.cutting import LONG_PASSAGE, MAX_WORDS, PartIds, shorten_sentences, split_passage
+from stores.metadata import ColumnTypes
 from stores.passages import Passage
 from stores.readers.encodings import clean_text, find_encoding
 from stores.sentences import split_sentences
@@ -17,6 +18,8 @@ from stores.sentences import split_sentences
 _MOST_CHARACTERS = 100_000_000
 """Of one cell."""
 _BATCH = 512
+_OWN = ("id", "title", "text")
+"""Columns, in any case, that are no metadata."""
 
 
 def read_table(path: Path, name: str, max_words: int = MAX_WORDS) -> Iterator[Passage]:
@@ -29,14 +32,20 @@ def read_table(path: Path, name: str, max_words: int = MAX_WORDS) -> Iterator[Pa
     """
     encoding = find_encoding(path)
     csv.field_size_limit(_MOST_CHARACTERS)
-    header, options, filled = _check_table(path, encoding)
-    if not filled:
+    header, options, types = _check_table(path, encoding)
+    if types is None:
         raise InputError(f"{path}: a header and no rows", hint="the first line names the columns, the others are data")
-    return _passages(path, name, max_words, encoding, header, options)
+    return _passages(path, name, max_words, encoding, header, options, types)
 
 
 def _passages(
-    path: Path, name: str, max_words: int, encoding: str, header: list[str], options: dict[str, Any]
+    path: Path,
+    name: str,
+    max_words: int,
+    encoding: str,
+    header: list[str],
+    options: dict[str, Any],
+    types: ColumnTypes,
 ) -> Iterator[Passage]:
     known = {column.strip().lower(): column for column in header}
     part_ids = PartIds(name)
@@ -57,7 +66,15 @@ def _passages(
                 own = line(row.get(known.get("id", ""), ""))
                 derived = part_ids.of(f"{title}\x1f{text}")
                 whole = tuple(shorten_sentences(split, max_words))
-                passage = Passage(own or derived, title, text, whole, "" if own else name, page=f"line {number}")
+                passage = Passage(
+                    own or derived,
+                    title,
+                    text,
+                    whole,
+                    "" if own else name,
+                    page=f"line {number}",
+                    metadata=types.metadata(row),
+                )
                 yield from split_passage(passage, max_words=max_words, longer_than=longest)
 
 
@@ -75,8 +92,8 @@ def _cells(row: dict[str, str], left_out: tuple[str | None, ...]) -> list[str]:
     return [f"{column}: {value}" if column else value for column, value in cells if value]
 
 
-def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, Any], bool]:
-    """Header, dialect, and whether there is a row with a value; all rows are checked."""
+def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, Any], ColumnTypes | None]:
+    """Header, dialect, and the types of the further columns, None if no row has a value; all rows are checked."""
     with path.open(newline="", encoding=encoding) as file:
         first = file.readline(_MOST_CHARACTERS)
         delimiter = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
@@ -87,15 +104,18 @@ def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, Any], 
         try:
             header = next(rows, [])
             _check_header(path, header)
+            types = ColumnTypes(column for column in header if column.strip().lower() not in _OWN)
             for row in rows:
                 if row and len(row) != len(header):
                     message = f"{path}, line {rows.line_num}: {len(row)} cells, but the header has {len(header)}"
                     raise InputError(message, hint=f"put quotes around cells that hold the delimiter {delimiter!r}")
-                filled = filled or _filled(row)
+                if _filled(row):
+                    filled = True
+                    types.see(dict(zip(header, row, strict=True)))
         except csv.Error as error:
             message = f"{path}, line {rows.line_num}: not CSV ({error})"
             raise InputError(message, hint='a cell with quotes in it is written "like ""this"""') from None
-    return header, options, filled
+    return header, options, types if filled else None
 
 
 def _check_header(path: Path, header: list[str]) -> None:

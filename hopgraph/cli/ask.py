@@ -44,6 +44,9 @@ def ask(
     contexts: Annotated[
         Path | None, typer.Option(help="Answer from the passages of this JSON Lines file instead of searching.")
     ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Search only passages whose metadata meet this filter; see `hopgraph search`.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method; may be repeated.")
     ] = None,
@@ -62,7 +65,7 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question."""
-    values = settings_of(settings or [], index=index)
+    values = settings_of(settings or [], index=index, where=where)
     _finish(*loop.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json, cite=cite)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from stores.index import Hit, Index
 
 PREVIEW = 300
+SHOWN_FIELDS = 10
+"""Metadata fields of a hit that are shown; `--json` has all."""
 
 
 def index(
@@ -64,6 +66,12 @@ def index(
     strict: Annotated[
         bool, typer.Option("--strict", help="Change nothing if a file can't be read. Default: index the others.")
     ] = False,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Language of the texts, such as de, for stemming and sentences. Default: en."
+        ),
+    ] = None,
     shards: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Number of parts of a large index; as before, or 1.", show_default=False),
@@ -112,7 +120,16 @@ def index(
     if sync:
         from hopgraph.cli.syncing import run_sync
 
-        run_sync(name, files or [], exclude or [], strict=strict, replace=replace, watch=watch, as_json=as_json)
+        run_sync(
+            name,
+            files or [],
+            exclude or [],
+            strict=strict,
+            replace=replace,
+            language=language,
+            watch=watch,
+            as_json=as_json,
+        )
         return
     sources = find_sources(files, exclude=exclude or [], strict=strict) if files else Sources()
     with (
@@ -129,15 +146,17 @@ def index(
             workers = RayWorkers(cluster, name, note)
             passages = reading.read(workers.reader(sources.files))
         if rebuild or reshard is not None:
-            built = build.rebuild_index(name, shards=reshard, workers=workers, progress=tell)
+            built = build.rebuild_index(name, shards=reshard, workers=workers, progress=tell, language=language)
         elif remove:
             built = build.remove_from_index(name, remove, progress=tell)
         elif add:
-            built = build.add_to_index(name, passages, workers=workers, progress=tell)
+            built = build.add_to_index(name, passages, workers=workers, progress=tell, language=language)
         else:
             ask = None if replace else _replacing(name, shown)
-            built = build.build_index(name, passages, shards=shards, workers=workers, progress=tell, confirm=ask)
-    report(built, sources, [*sources.failed, *reading.failed], as_json=as_json)
+            built = build.build_index(
+                name, passages, shards=shards, workers=workers, progress=tell, confirm=ask, language=language
+            )
+    report(built, sources, [*sources.failed, *reading.failed], hint=_hint(built, remove), as_json=as_json)
 
 
 def search(
@@ -155,6 +174,19 @@ def search(
             autocompletion=completion.modes,
         ),
     ] = "hybrid",
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help="Search only passages whose metadata meet this, such as 'year >= 2020 and author = \"Lee\"'."
+        ),
+    ] = None,
+    rerank: Annotated[
+        bool,
+        typer.Option(
+            "--rerank",
+            help="Retrieve four times as many, and keep the most relevant by the configured reranker.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search an index, and show the rank of each passage in both halves of the search."""
@@ -167,9 +199,25 @@ def search(
     if not query.strip():
         raise InputError("the query is empty", hint=f'hopgraph search "..." --index {name}')
     opened = open_index(name)
-    hits = opened.search(query, k, chosen[mode])
+    found: dict[str, Any] = {"index": name, "query": query, "mode": mode} | ({"where": where} if where else {})
+    if rerank:
+        from stores.reranking import search_reranked
+
+        reranked = search_reranked(opened, query, k, chosen[mode], where)
+        hits, scores = reranked.hits, reranked.scores
+        if reranked.problem:
+            note(f"{reranked.problem}; the search's order was kept")
+        found["reranked"] = {
+            "model": scores.model if scores else None,
+            "tokens": scores.tokens if scores else 0,
+            "truncated": scores.truncated if scores else 0,
+            "seconds": round(reranked.seconds, 3),
+            "problem": reranked.problem,
+        }
+    else:
+        hits = opened.search(query, k, chosen[mode], where)
     if as_json:
-        print_json({"index": name, "query": query, "mode": mode, "hits": _rows(opened, hits)})
+        print_json(found | {"hits": _rows(opened, hits)})
     else:
         _print_hits(opened, hits)
 
@@ -192,6 +240,18 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
     return ask
 
 
+def _hint(built: Built, remove: list[str] | None) -> str:
+    """Whether the texts fit the index's language and encoder, by its first passages; "" after a removal."""
+    from stores.index import open_index
+    from stores.languages import guess_language, language_hint
+
+    if remove:
+        return ""
+    first = next(open_index(built.manifest.name).passages(), [])
+    guessed = guess_language(passage.text for passage in first)
+    return language_hint(built.manifest.language, guessed, built.manifest.encoder)
+
+
 def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
     passages = opened.get([hit.id for hit in hits])
     return [
@@ -201,6 +261,7 @@ def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
             "text": passage.text,
             "page": passage.page,
             "headings": list(passage.headings),
+            "metadata": dict(passage.metadata),
         }
         for hit, passage in zip(hits, passages, strict=True)
     ]
@@ -222,9 +283,20 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
             for half, rank in (("meaning", hit.dense_rank), ("words", hit.sparse_rank))
         )
         ranks = ranks if hit.named_in is None else why
+        ranks += "" if hit.relevance is None else f", relevance {hit.relevance:.4f}"
         console(f"{number}. {passage.title or '(no title)'}", style="bold")
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
         if place := place_of(passage):
             console(f"   {place}", style="dim")
+        if passage.metadata:
+            fields = ", ".join(
+                f"{name}: {_short(value)}" for name, value in list(passage.metadata.items())[:SHOWN_FIELDS]
+            )
+            console(f"   {fields}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"
         console(f"   {preview}")
+
+
+def _short(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:59] + "…"

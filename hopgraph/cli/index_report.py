@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hopgraph.cli.errors import print_json
+from hopgraph.cli.errors import note, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,17 +45,25 @@ def telling() -> Iterator[tuple[Shown, Progress, Callable[[Reading], None]]]:
 
 
 def report(
-    built: Built, sources: Sources, failed: Sequence[Unread], *, synced: Synced | None = None, as_json: bool = False
+    built: Built,
+    sources: Sources,
+    failed: Sequence[Unread],
+    *,
+    synced: Synced | None = None,
+    hint: str = "",
+    as_json: bool = False,
 ) -> None:
-    """Print what was done.
+    """Print what was done, and a hint.
 
     Raises:
         Exit: With `SOME_UNREAD`, if files could not be read.
     """
     if as_json:
-        print_json(_row(built, sources, failed, synced))
+        print_json(_row(built, sources, failed, synced) | ({"hint": hint} if hint else {}))
     else:
         _print(built, sources, failed, synced)
+        if hint:
+            note(f"  {hint}")
     if failed:
         raise typer.Exit(SOME_UNREAD)
 
@@ -76,6 +84,7 @@ def _row(built: Built, sources: Sources, failed: Sequence[Unread], synced: Synce
         "removed": built.removed,
         "encoded": built.encoded,
         "encoder": manifest.encoder,
+        "language": manifest.language,
         "seconds": round(built.seconds, 2),
         "bytes": built.size,
         "files": len(sources.files),
@@ -116,13 +125,13 @@ def _print(built: Built, sources: Sources, failed: Sequence[Unread], synced: Syn
         console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")
     elif built.replaced or built.removed:
         console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
-    for what, note, places in (
+    for what, remark, places in (
         ("duplicate id", ", only the first passage of each was kept", built.duplicates),
         ("empty text", "", built.empties),
         ("skipped file", "", sources.passed),
     ):
         if places:
-            warn(f"  {counted(len(places), what)}{note}:", style="yellow")
+            warn(f"  {counted(len(places), what)}{remark}:", style="yellow")
             for place in places[:SHOWN]:
                 warn(f"    {place}", style="yellow")
             if len(places) > SHOWN:

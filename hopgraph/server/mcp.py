@@ -47,6 +47,7 @@ class Found(TypedDict):
     score: float
     page: str
     headings: list[str]
+    metadata: dict[str, str | int | float | bool]
 
 
 class FoundPassages(TypedDict):
@@ -173,6 +174,9 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
         query: Annotated[str, Field(description="Words or a question.")],
         index: Index,
         k: Annotated[int, Field(ge=1, le=50, description="Number of passages.")] = 5,
+        where: Annotated[
+            str, Field(description='Filter by metadata, such as `year >= 2020 and author = "Lee"`; empty: none.')
+        ] = "",
     ) -> FoundPassages:
         """Search an index by meaning and by words."""
 
@@ -180,9 +184,9 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             if not query.strip():
                 raise InputError("query: is empty")
             opened = open_index(index)
-            hits = opened.search(query, k, "hybrid")
+            hits = opened.search(query, k, "hybrid", where or None)
             rows = zip(hits, opened.get([hit.id for hit in hits]), strict=True)
-            return [Found(**_shown(passage), score=round(hit.score, 4)) for hit, passage in rows]
+            return [Found(**_shown(p), score=round(hit.score, 4), metadata=dict(p.metadata)) for hit, p in rows]
 
         async with _told():
             return FoundPassages(passages=await asyncio.to_thread(found))

@@ -99,6 +99,11 @@ def open_run_index(state: Any) -> Index:
     return index
 
 
+def run_language(state: Any) -> str:
+    """The language of the run's index; English without one."""
+    return open_run_index(state).manifest.language if state["index"] else "en"
+
+
 async def fetch(state: Any, ids: Iterable[str]) -> list[Passage]:
     """Passages by id, in order: those given with the question, and those of the run's index."""
 

@@ -72,7 +72,8 @@ class IsolatedParser:
             out.unlink(missing_ok=True)
             raise InputError(reply["error"], hint=reply["hint"])
         lines = _lines(out)
-        return Parsed(json.loads(next(lines)), (_section(line) for line in lines))
+        title, metadata = json.loads(next(lines))
+        return Parsed(title, (_section(line) for line in lines), metadata)
 
     def _asked(self, path: Path, out: Path) -> dict[str, Any]:
         process = self._process or self._start()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from stores.metadata import Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Parsed:
     title: str
     """"" if it has none."""
     sections: Iterable[Section]
+    metadata: Metadata = field(default_factory=dict)
+    """Of the document, and so of all its passages."""
 
 
 def plain_section(text: str) -> Section:

@@ -61,7 +61,7 @@ def _parse(path: Path, out: Path) -> dict[str, Any]:
     try:
         parsed = parse_document(path)
         with out.open("w", encoding="utf-8", errors="surrogatepass") as file:
-            print(json.dumps(parsed.title), file=file)
+            print(json.dumps([parsed.title, dict(parsed.metadata)]), file=file)
             for section in parsed.sections:
                 print(json.dumps(_row(section)), file=file)
     except InputError as error:

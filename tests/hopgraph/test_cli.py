@@ -11,6 +11,7 @@ from hopgraph import METHODS
 from hopgraph.cli import app, run_app
 from hopgraph.methods import context_class
 from inference.settings import get_settings
+from tests import reranking
 from tests.documents import make_docx
 from tests.reading import corpus, reader
 from tests.scripted import Completion, Raw, completion, plausible
@@ -350,6 +351,17 @@ def test_the_doctor_says_what_works(hopgraph, model):
     assert findings["log-probabilities"]["state"] == "ok"
     assert "vLLM" in findings["endpoint"]["found"]
     assert findings["indexes"]["advice"]
+
+
+def test_the_doctor_tries_the_reranker(hopgraph, model, monkeypatch):
+    model(lambda request: {"ok": True})
+    with reranking.RerankServer().running() as server:
+        monkeypatch.setenv("HOPGRAPH_RERANK_URL", server.url)
+        get_settings.cache_clear()
+        for answer, state in [(None, "bad"), (lambda request: reranking.vllm({**request, "query": "paris"}), "ok")]:
+            server.answer = answer or reranking.vllm
+            findings = json.loads(hopgraph("doctor", "--json")[1])["findings"]
+            assert [row["state"] for row in findings if row["what"] == "reranker"] == [state]
 
 
 def test_the_doctor_makes_no_home(hopgraph, model, home, tmp_path, monkeypatch):

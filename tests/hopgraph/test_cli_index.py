@@ -16,7 +16,9 @@ from hopgraph.sources import find_sources
 from inference.settings import get_settings
 from stores import build, manifest
 from stores.index import open_index
+from stores.retriever import HopgraphRetriever
 from tests.documents import make_docx
+from tests.reranking import RerankServer
 from tests.stores.conftest import encoder  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,73 @@ def test_json_is_one_object_on_stdout(hopgraph, corpus):
     assert hits[0]["id"] == "a"
     assert hits[0]["found_by"] == "both"
     assert hits[0]["dense_rank"] == hits[0]["sparse_rank"] == 1
+
+
+def test_a_reranked_search_shows_relevance_and_says_when_the_reranker_is_away(hopgraph, corpus, monkeypatch):
+    hopgraph("index", corpus, "--name", "x")
+    code, out, err = hopgraph("search", "nirvana", "--index", "x", "--rerank")
+    assert (code, out) == (2, "")
+    assert "no reranking model is configured" in err
+    with RerankServer().running() as server:
+        monkeypatch.setenv("HOPGRAPH_RERANK_URL", server.url)
+        monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+        get_settings.cache_clear()
+        code, out, err = hopgraph("search", "nirvana", "--index", "x", "-k", 1, "--rerank", "--json")
+        found = json.loads(out)
+        assert (code, err, [hit["id"] for hit in found["hits"]]) == (0, "", ["a"])
+        assert found["hits"][0]["relevance"] == 1.0
+        assert found["reranked"] | {"seconds": 0} == {
+            "model": "served", "tokens": 23, "truncated": 0, "seconds": 0, "problem": "",
+        }  # fmt: skip
+        assert len(server.requests[0]["documents"]) == 3
+        assert "relevance 1.0000" in hopgraph("search", "nirvana", "--index", "x", "--rerank")[1]
+        (document,) = HopgraphRetriever(index="x", k=1, rerank=True).invoke("nirvana")
+        assert (document.id, document.metadata["relevance"]) == ("a", 1.0)
+        server.answer = lambda request: (500, "{}")
+        code, out, err = hopgraph("search", "nirvana", "--index", "x", "--rerank")
+        assert code == 0
+        assert "Nevermind" in out
+        assert "is away: it answered with status 500: {}; the search's order was kept" in err
+
+
+def test_a_filtered_search_shows_metadata(hopgraph, tmp_path):
+    path = tmp_path / "years.jsonl"
+    rows = [{"id": f"p{n}", "text": f"Passage {n}.", "year": 2000 + n, "who": "\x1b[31mLee"} for n in range(9)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    hopgraph("index", path, "--name", "x")
+    code, out, err = hopgraph("search", "passage", "--index", "x", "--where", "year in (2003, 2004)", "--json")
+    found = json.loads(out)
+    assert (code, err, found["where"]) == (0, "", "year in (2003, 2004)")
+    assert {hit["id"]: hit["metadata"] for hit in found["hits"]} == {
+        f"p{n}": {"year": 2000 + n, "who": "\x1b[31mLee"} for n in (3, 4)
+    }
+    _, out, _ = hopgraph("search", "passage", "--index", "x", "--where", "year = 2005")
+    assert "year: 2005, who: [31mLee" in out
+    assert "2006" not in out
+    code, out, err = hopgraph("search", "passage", "--index", "x", "--where", "year = lee")
+    assert (code, out) == (2, "")
+    assert "where, column 8: expected a value" in err
+    code, out, err = hopgraph("ask", "Who?", "--index", "x", "--where", "yeer = 1", "--method", "standard_rag")
+    assert code == 2
+    assert "no passage of index 'x' has a field 'yeer'" in err
+    assert "did you mean 'year'" in err
+
+
+def test_the_language_is_an_option_and_texts_of_another_are_noticed(hopgraph, tmp_path):
+    path = tmp_path / "haus.txt"
+    path.write_text("Das ist das Haus, und es steht am Rand der Stadt, in der wir als Kinder gespielt haben. " * 3)
+    code, _, err = hopgraph("index", path, "--name", "x")
+    assert code == 0
+    assert "its texts look German" in err
+    assert "`--language de`" in err
+    code, out, err = hopgraph("index", path, "--name", "x", "--language", "de", "--replace", "--json")
+    assert (code, err, json.loads(out)["language"]) == (0, "", "de")
+    assert "hint" not in json.loads(out)  # the encoder of these tests is not English
+    assert "haus.txt" in hopgraph("search", "Häuser", "--index", "x", "--mode", "sparse")[1]
+    code, _, err = hopgraph("index", path, "--name", "x", "--language", "klingon")
+    assert code == 2
+    assert "unknown language 'klingon'" in err
+    assert "de (german)" in err
 
 
 def test_search_shows_ranks_and_lets_no_passage_speak_to_the_terminal(hopgraph, corpus):

@@ -94,6 +94,7 @@ async def test_search_and_read_passage_find_the_same_text(server):
         ("ask", {"question": "x", "settings": []}, "settings"),
         ("search", {"query": "x", "index": "../../etc"}, "index"),
         ("search", {"query": " ", "index": INDEX}, "is empty"),
+        ("search", {"query": "x", "index": INDEX, "where": "year >"}, "where, column 7: expected a value"),
         ("search", {"query": "x", "index": INDEX, "k": 1000}, "less than or equal to 50"),
         ("read_passage", {"id": "nothing", "index": INDEX}, "is not in index"),
         ("get_run", {"thread": "../../x"}, "is not a thread id"),
