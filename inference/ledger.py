@@ -1,4 +1,4 @@
-"""The ledger: one entry for each model call and each search of a run. Every cost figure is derived from it."""
+"""The ledger: one entry for each model call, search and reranking of a run. Every cost figure is derived from it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing_extensions import TypedDict
 
 
 class Call(TypedDict):
-    """One model call or one search, as stored in the state."""
+    """One model call, one search, or one reranking by a cross-encoder, as stored in the state."""
 
     id: str
     """`X-Request-Id` of a model call; unique in the run."""
-    kind: Literal["model", "search"]
+    kind: Literal["model", "search", "rerank"]
+    """A reranking is part of its search, and in no figure but the seconds."""
     node: str
     step: str
     """Id of the trajectory step it belongs to."""
     prompt: str
-    """Name of the prompt, "" for a search."""
+    """Name of the prompt; "" for a search or a reranking."""
     prompt_hash: str
     """Hash of the prompt's text, which identifies the wording."""
     model: str

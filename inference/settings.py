@@ -139,6 +139,16 @@ class Settings(BaseSettings):
     """Text put before every query. Unset: the model's default."""
     embed_passage_prefix: str | None = None
     """Text put before every passage. Unset: the model's default."""
+    rerank_url: str | None = None
+    """Base URL of a server with `/rerank` (vLLM, Jina, Cohere), for `rerank=model`. Unset: HOPGRAPH_RERANK_MODEL is a
+    folder."""
+    rerank_model: str | None = None
+    """Model name there; without a server, a folder with an ONNX cross-encoder (model.onnx, tokenizer.json)."""
+    rerank_api_key: SecretStr | None = None
+    """API key of that server, if required."""
+    rerank_timeout: float = Field(default=30.0, gt=0, le=3600)
+    """Time-out of one request to it, in seconds. A failed one is retried for 10 seconds at most; then the search goes
+    on without the reranker."""
     chroma_url: str | None = None
     """A Chroma server, such as http://127.0.0.1:8100, or several, separated by commas, for an index in shards. Unset:
     embedded Chroma."""

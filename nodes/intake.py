@@ -94,6 +94,10 @@ def check_input(
     index = index_ref(context.index) if by_id or (context.searches and rows is None) else None
     if index is not None and by_id:
         require_ids(index, by_id)
+    elif index is not None and context.where:
+        from stores.index import open_index
+
+        open_index(index["name"]).allowed(context.where)
     if knowledge and (index is None or len(by_id) < len(rows or [])):
         raise InputError(
             f"contexts: {context.method} answers from a knowledge base, and these passages are not in one",

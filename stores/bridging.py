@@ -11,6 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stores.links import MOST, Links
 from stores.sparse import Sparse
 
@@ -42,7 +45,13 @@ class Bridged(NamedTuple):
 
 
 def bridge(
-    query: str, fused: Sequence[tuple[int, float]], bm25: Mapping[int, float], sparse: Sparse, links: Links, k: int
+    query: str,
+    fused: Sequence[tuple[int, float]],
+    bm25: Mapping[int, float],
+    sparse: Sparse,
+    links: Links,
+    k: int,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> list[Bridged]:
     """The k best of the hits and of what the first hits name; ties go to the better hit.
 
@@ -53,10 +62,15 @@ def bridge(
         sparse: The sparse half.
         links: The links between rows.
         k: Number of rows.
+        allowed: Whether each row may be in the result, shape (rows,); default: all may. Those of `fused` may.
     """
     sources = [row for row, _ in fused[:SOURCES]]
     strength = dict(fused)
     mentions = [(source, mention) for source in sources for mention in links.of(source)]
+    if allowed is not None:
+        mentions = [
+            (source, mention._replace(rows=mention.rows[allowed[mention.rows]])) for source, mention in mentions
+        ]
     named = list(dict.fromkeys(row for _, mention in mentions for row in mention.rows.tolist() if row not in sources))
     shares = sparse.coverage(query, [*sources, *named])
     column = {row: i for i, row in enumerate([*sources, *named])}

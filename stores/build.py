@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,7 @@ from inference.encoders.vectors import Encoder
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
+from stores.languages import ENGLISH, check_language
 from stores.links import Links
 from stores.manifest import (
     Manifest,
@@ -28,9 +29,10 @@ from stores.manifest import (
 )
 from stores.passages import Passage
 from stores.records import Records, searchable
+from stores.sentences import splitting
 from stores.sharded_sparse import ShardedSparse
 from stores.shards import MOST_SHARDS, Shards
-from stores.sparse import SPARSE, Sparse
+from stores.sparse import Sparse, tokenizer_of
 from stores.vectors import KeptVectors, vector_key
 from stores.versions import building, prune
 from stores.workers import Batch, InProcess, Workers
@@ -48,6 +50,8 @@ def build_index(
     workers: Workers | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
+    files: Mapping[str, str] | None = None,
+    language: str | None = None,
 ) -> Built:
     """Build an index, or replace all passages of an existing one.
 
@@ -63,14 +67,28 @@ def build_index(
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
+        files: Digests of the files of the passages, by `Passage.file`; looked at when all passages are read. They are
+            kept for files whose passages are all in the index as they were given: see `Records.files`.
+        language: Language of the passages, a code of `stores.languages`; default: English. Additions are in it, too.
 
     Raises:
-        InputError: The name is invalid, there are no passages, or fewer shards than Chroma servers.
+        InputError: The name is invalid, the language is unknown, there are no passages, or fewer shards than Chroma
+            servers.
         StoreError: Another process is building this index, or writing fails.
         EndpointError: The embeddings or Chroma server fails.
     """
     return _build(
-        name, passages, (), encoder, progress, base="nothing", shards=shards, workers=workers, confirm=confirm
+        name,
+        passages,
+        (),
+        encoder,
+        progress,
+        base="nothing",
+        shards=shards,
+        workers=workers,
+        confirm=confirm,
+        files=files or {},
+        language=language,
     )
 
 
@@ -81,13 +99,14 @@ def add_to_index(
     encoder: Encoder | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
+    language: str | None = None,
 ) -> Built:
     """Add passages to an index; those with an existing id (or article id) replace the old ones, row by row.
 
     Idempotent: unchanged passages keep their rows, so that neither the index's hash nor any search result changes.
-    Errors as for `build_index`; StoreError if there is no such index.
+    Errors as for `build_index`; StoreError if there is no such index; InputError for a language other than its own.
     """
-    return _build(name, passages, (), encoder, progress, base="this encoder's", workers=workers)
+    return _build(name, passages, (), encoder, progress, base="this encoder's", workers=workers, language=language)
 
 
 def remove_from_index(
@@ -107,14 +126,26 @@ def rebuild_index(
     shards: int | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
+    language: str | None = None,
 ) -> Built:
     """Rebuild an index from its own passages: after the encoder changed, files were damaged, or in other shards.
 
-    Vectors are kept unless the encoder changed.
+    Vectors are kept unless the encoder changed. With another language, words are stemmed anew; sentences stay as they
+    were split.
 
     Errors as for `build_index`; StoreError if there is no such index or its passages can't be read.
     """
-    return _build(name, (), (), encoder, progress, base="any encoder's", shards=shards, workers=workers)
+    return _build(
+        name,
+        (),
+        (),
+        encoder,
+        progress,
+        base="any encoder's",
+        shards=shards,
+        workers=workers,
+        language=language,
+    )
 
 
 def _build(
@@ -128,7 +159,10 @@ def _build(
     shards: int | None = None,
     workers: Workers | None = None,
     confirm: Callable[[Built], None] | None = None,
+    files: Mapping[str, str] | None = None,
+    language: str | None = None,
 ) -> Built:
+    language = check_language(language) if language is not None else None
     started = time.perf_counter()
     tell: Progress = progress or (lambda stage, done, total: None)
     folder = index_folder(name)
@@ -142,7 +176,18 @@ def _build(
     with building(folder, name):
         old = current_version(folder)
         if old is not None and base == "this encoder's":
-            check_encoder(Manifest.read(old), encoder.id)
+            check_encoder(before := Manifest.read(old), encoder.id)
+            if language not in (None, before.language):
+                raise InputError(
+                    f"index {name!r} is in the language {before.language}, not {language}",
+                    hint="an index has one language: make another index, or replace this one",
+                )
+        language = language or _language_of(old, anew=base == "nothing")
+        if language != ENGLISH and not isinstance(workers, InProcess):
+            raise InputError(
+                f"index {name!r} is in the language {language}, and a cluster splits English sentences only",
+                hint="build it on this machine alone: leave out --ray",
+            )
         url = get_settings().chroma_url or ""
         shards = _shard_count(shards, old, url)
         prune(folder, old)
@@ -152,9 +197,13 @@ def _build(
         new.mkdir(parents=True)
         (new / "in_use").touch()
         with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
-            collect(records, passages, None if base == "nothing" else old, remove, result, tell, workers.fill_sentences)
+            base_version = None if base == "nothing" else old
+            with splitting(language):
+                altered = collect(records, passages, base_version, remove, result, tell, workers.fill_sentences)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
+            known = files if files is not None else _files(old)
+            records.set_files({path: digest for path, digest in known.items() if path not in altered})
             content = content_hash(old, records)
             if confirm is not None and result.replaces and not content.known:
                 confirm(result)
@@ -169,7 +218,8 @@ def _build(
                     corpus_hash=content.hash,
                     encoder=encoder.id,
                     dimension=dimension,
-                    tokenizer=SPARSE,
+                    tokenizer=tokenizer_of(language),
+                    language=language,
                     chroma_url=url,
                     libraries=_libraries(),
                     shards=shards,
@@ -184,6 +234,21 @@ def _build(
     result.size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _files(old: Path | None) -> dict[str, str]:
+    if old is None:
+        return {}
+    with contextlib.closing(Records(old / "passages.sqlite")) as before:
+        return before.files()
+
+
+def _language_of(version: Path | None, *, anew: bool) -> str:
+    """The language of a version that is kept; English for a new or damaged one."""
+    if version is not None and not anew:
+        with contextlib.suppress(StoreError):
+            return Manifest.read(version).language
+    return ENGLISH
 
 
 def _encode(records: Records, kept: KeptVectors, encoder: str, workers: Workers, result: Built, tell: Progress) -> int:
@@ -236,10 +301,10 @@ def _shard_count(wanted: int | None, old: Path | None, url: str) -> int:
 def _write_halves(new: Path, records: Records, manifest: Manifest, workers: Workers, tell: Progress) -> None:
     texts = ((p.title, p.text) for chunk in records.chunks() for p in chunk)
     if manifest.shards == 1:
-        words = Sparse.build(new / "sparse", texts)
+        words = Sparse.build(new / "sparse", texts, manifest.language)
     else:
         shards = Shards.write(new / "shards.npy", records.ids(), manifest.shards)
-        words = ShardedSparse.build_shards(new / "sparse", texts, shards)
+        words = ShardedSparse.build_shards(new / "sparse", texts, shards, manifest.language)
     Links.build(new / "links", words)
     del words
     done = 0

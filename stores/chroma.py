@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 COLLECTION = "passages"
 BATCH = 5_000
 """Rows per write; Chroma's limit is 5,461."""
+FEW, WIDEST = 2_000, 5_000
+"""Of a filtered search: rows that Chroma is named, and its longest list of which others are dropped."""
 _GRAPH = {"space": "ip", "ef_construction": 200, "max_neighbors": 24, "ef_search": 100}
 """Inner product, equal to the cosine for unit vectors. Wider than Chroma's defaults, which miss one in twenty of the
 nearest neighbours."""
@@ -127,10 +129,25 @@ class ChromaVectors:
         with _failures(self._where, on_server=self._on_server):
             return int(self._collection.count())
 
-    def search(self, vector: NDArray[np.float32], k: int) -> Ranking:
-        """The k nearest rows and their inner products with the vector, shape (dimension,)."""
+    def search(self, vector: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
+        """The k nearest of the allowed rows and their inner products with the vector, shape (dimension,)."""
+        if allowed is None:
+            return self._nearest(vector, k)
+        among = np.flatnonzero(allowed)
+        if len(among) > FEW:
+            # Naming that many rows takes longer than dropping the others from a longer list.
+            wide = 2 * k * len(allowed) // len(among)
+            while wide <= WIDEST:
+                rows, scores = self._nearest(vector, min(wide, len(allowed)))
+                kept = allowed[rows]
+                if int(kept.sum()) >= k:
+                    return rows[kept][:k], scores[kept][:k]
+                wide *= 4
+        return self._nearest(vector, k, [str(row) for row in among.tolist()])
+
+    def _nearest(self, vector: NDArray[np.float32], k: int, ids: list[str] | None = None) -> Ranking:
         with _failures(self._where, on_server=self._on_server):
-            found = self._collection.query(query_embeddings=vector[None], n_results=k, include=["distances"])
+            found = self._collection.query(query_embeddings=vector[None], n_results=k, ids=ids, include=["distances"])
         rows = np.array(found["ids"][0], dtype=np.int64)
         scores = 1.0 - np.array((found["distances"] or [[]])[0], dtype=np.float32)
         order = np.lexsort((rows, -scores))

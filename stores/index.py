@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Encoder
-from inference.errors import EndpointError, InputError, StoreError
+from inference.errors import EndpointError, InputError, StoreError, did_you_mean
 from inference.locks import lock
 from stores.bridging import bridge
 from stores.fusion import fuse
+from stores.languages import check_language
 from stores.links import Links
 from stores.manifest import (
     Manifest,
@@ -33,8 +34,9 @@ from stores.records import Records
 from stores.sharded_sparse import ShardedSparse
 from stores.sharded_vectors import ShardedVectors
 from stores.shards import Shards
-from stores.sparse import SPARSE, Sparse
+from stores.sparse import Sparse, tokenizer_of
 from stores.vector_store import OpenVectors, vector_stores
+from stores.where import fields_of, parse_where
 
 Mode = Literal["hybrid", "dense", "sparse", "bridge"]
 """`bridge` is hybrid, and among its hits the passages that the best of them name."""
@@ -42,6 +44,8 @@ MODES = get_args(Mode)
 
 DEPTH = 50
 """Minimum candidates per half for the fusion."""
+_FILTERS_KEPT = 16
+"""Filters whose rows are kept for the next search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Hit:
     sparse_rank: int | None
     named_in: str | None = None
     """Id of the passage that names its title, if it is here for that."""
+    relevance: float | None = None
+    """A reranker's score, if one gave the order (`stores.reranking`)."""
 
     @property
     def found_by(self) -> Literal["dense", "sparse", "both", "link"]:
@@ -76,11 +82,12 @@ class Index:
         self._folder = folder
         self._encoder = encoder
         self._opening = threading.Lock()
+        self._allowed: dict[str, NDArray[np.bool_]] = {}
         self.manifest = Manifest.read(folder)
         check_encoder(self.manifest, encoder.id)
-        if self.manifest.tokenizer != SPARSE:
+        if self.manifest.tokenizer != (tokenizer := tokenizer_of(check_language(self.manifest.language))):
             raise StoreError(
-                f"index {self.name!r} was made with the tokenizer {self.manifest.tokenizer}, this is {SPARSE}",
+                f"index {self.name!r} was made with the tokenizer {self.manifest.tokenizer}, this is {tokenizer}",
                 hint=f"run `hopgraph index --name {self.name} --rebuild`; vectors are kept",
             )
         self.manifest.check_files(folder)
@@ -137,22 +144,27 @@ class Index:
         """All passages in indexing order, in chunks of some hundred."""
         return self._records.chunks()
 
-    def search(self, query: str, k: int = 5, mode: Mode = "hybrid") -> list[Hit]:
+    def search(self, query: str, k: int = 5, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
         """The top k passages, best first; none for a blank query.
 
+        With `where`, the top k of the passages whose metadata meet that filter (`stores.where`).
+
         Raises:
-            InputError: `k` is below 1 or `mode` is unknown.
+            InputError: `k` is below 1, `mode` is unknown, or `where` is malformed or names a field that no passage has.
             EndpointError: The embeddings or Chroma server fails.
             StoreError: The index's files are damaged.
         """
-        return self.search_many([query], k, mode)[0]
+        return self.search_many([query], k, mode, where)[0]
 
-    def search_many(self, queries: Sequence[str], k: int = 5, mode: Mode = "hybrid") -> list[list[Hit]]:
+    def search_many(
+        self, queries: Sequence[str], k: int = 5, mode: Mode = "hybrid", where: str | None = None
+    ) -> list[list[Hit]]:
         """Hits of each query, in order; queries are encoded together. Errors as for `search`."""
         if k < 1:
             raise InputError(f"k must be at least 1, got {k}", hint="ask for one passage or more")
         if mode not in MODES:
             raise InputError(f"no search mode {mode!r}", hint=f"use {', '.join(MODES[:-1])} or {MODES[-1]}")
+        allowed = self.allowed(where) if where else None
         asked = [i for i, query in enumerate(queries) if query.strip()]
         vectors: list[NDArray[np.float32] | None] = [None] * len(queries)
         if mode != "sparse" and asked:
@@ -160,21 +172,66 @@ class Index:
                 vectors[i] = vector
         found: list[list[Hit]] = [[] for _ in queries]
         for i in asked:
-            found[i] = self.search_encoded(queries[i], vectors[i], k, mode)
+            found[i] = self.search_encoded(queries[i], vectors[i], k, mode, allowed)
         return found
 
-    def search_encoded(self, query: str, vector: NDArray[np.float32] | None, k: int, mode: Mode) -> list[Hit]:
+    def allowed(self, where: str) -> NDArray[np.bool_]:
+        """Whether the metadata of each row meet a filter, shape (rows,).
+
+        Raises:
+            InputError: It is malformed, or names a field that no passage has.
+            StoreError: The index was built by a version that kept no metadata.
+        """
+        parsed = parse_where(where)
+        if not self._records.has_metadata:
+            raise StoreError(
+                f"index {self.name!r} has no metadata, which `where` filters by: an earlier version built it",
+                hint=f"index its files again, with `--name {self.name} --replace`: vectors are kept",
+            )
+        with self._opening:
+            if where not in self._allowed:
+                known = self.fields
+                for name in fields_of(parsed):
+                    if name not in known:
+                        raise InputError(
+                            f"where: no passage of index {self.name!r} has a field {name!r}",
+                            hint=did_you_mean(name, known) + f"fields: {', '.join(known) or 'none'}",
+                        )
+                while len(self._allowed) >= _FILTERS_KEPT:
+                    del self._allowed[next(iter(self._allowed))]
+                self._allowed[where] = self._records.holding(parsed)
+            return self._allowed[where]
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """Names of the metadata fields of its passages, sorted."""
+        return self._records.fields()
+
+    def meeting(self, where: str) -> set[str]:
+        """Ids of the passages that meet a filter; errors as for `allowed`."""
+        return {found for found, _ in self._records.heads(np.flatnonzero(self.allowed(where)).tolist()).values()}
+
+    def search_encoded(
+        self,
+        query: str,
+        vector: NDArray[np.float32] | None,
+        k: int,
+        mode: Mode,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> list[Hit]:
         """`search` with the query's precomputed vector, shape (dimension,); None in sparse mode."""
         fuses = mode in ("hybrid", "bridge")
-        depth = min(max(k, DEPTH) if fuses else k, len(self))
-        dense, dense_scores = self._nearest(vector, depth) if mode != "sparse" else ([], [])
-        sparse, sparse_scores = self._lexical(query, depth) if mode != "dense" else ([], [])
+        depth = min(max(k, DEPTH) if fuses else k, len(self) if allowed is None else int(allowed.sum()))
+        if not depth:
+            return []
+        dense, dense_scores = self._nearest(vector, depth, allowed) if mode != "sparse" else ([], [])
+        sparse, sparse_scores = self._lexical(query, depth, allowed) if mode != "dense" else ([], [])
         named: dict[int, int] = {}
         if mode == "bridge":
             with self._opening:
                 links = self._links
             bm25 = dict(zip(sparse, sparse_scores, strict=True))
-            found = bridge(query, fuse([dense, sparse]), bm25, self._sparse, links, k)
+            found = bridge(query, fuse([dense, sparse]), bm25, self._sparse, links, k, allowed)
             best = [(hit.row, hit.score) for hit in found]
             named = {hit.row: hit.named_in for hit in found if hit.named_in is not None}
         elif fuses:
@@ -190,7 +247,9 @@ class Index:
             for row, score in best
         ]
 
-    def _nearest(self, vector: NDArray[np.float32] | None, depth: int) -> tuple[list[int], list[float]]:
+    def _nearest(
+        self, vector: NDArray[np.float32] | None, depth: int, allowed: NDArray[np.bool_] | None
+    ) -> tuple[list[int], list[float]]:
         if vector is None or vector.shape != (self.manifest.dimension,):
             raise EndpointError(
                 f"the encoder gave a vector of shape {None if vector is None else vector.shape}, "
@@ -199,19 +258,20 @@ class Index:
             )
         with self._opening:
             dense = self._dense
-        rows, scores = dense.search(vector, depth)
+        rows, scores = dense.search(vector, depth, allowed)
         return rows.tolist(), scores.tolist()
 
-    def _lexical(self, query: str, depth: int) -> tuple[list[int], list[float]]:
+    def _lexical(self, query: str, depth: int, allowed: NDArray[np.bool_] | None) -> tuple[list[int], list[float]]:
         with self._opening:
             sparse = self._sparse
-        rows, scores = sparse.search(query, depth)
+        rows, scores = sparse.search(query, depth, allowed)
         return rows.tolist(), scores.tolist()
 
     @cached_property
     def _sparse(self) -> Sparse:
         folder = self._folder / "sparse"
-        return Sparse(folder) if self.manifest.shards == 1 else ShardedSparse(folder, self._shards)
+        language = self.manifest.language
+        return Sparse(folder, language) if self.manifest.shards == 1 else ShardedSparse(folder, self._shards, language)
 
     @cached_property
     def _shards(self) -> Shards:

@@ -23,6 +23,7 @@ from typing import Any
 
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
+from stores.languages import ENGLISH
 
 FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
@@ -49,6 +50,8 @@ class Manifest:
     """URL of the Chroma server with the vectors, or of several, separated by commas; "" for embedded Chroma."""
     libraries: dict[str, str]
     """Versions of the libraries that wrote the files."""
+    language: str = ENGLISH
+    """Of its words' stems and stop words, and of its sentences; part of the tokenizer's name too."""
     files: dict[str, int] = field(default_factory=dict)
     """Sizes in bytes of the immutable files."""
     format: int = FORMAT
@@ -65,6 +68,10 @@ class Manifest:
     def collection(self) -> str:
         """Name of the collection on a Chroma server."""
         return f"hopgraph-{self.name}-{self.version}"
+
+    def fits(self, encoder: str, tokenizer: str) -> bool:
+        """Whether it was made with these."""
+        return (self.encoder, self.tokenizer) == (encoder, tokenizer)
 
     def write(self, folder: Path) -> None:
         """Write `manifest.json` and sync it to disk."""
@@ -88,6 +95,7 @@ class Manifest:
             raise _damaged(path, f"can't be read ({error})") from error
         if found != FORMAT:
             raise _damaged(path, f"has format {found}, this version of Hopgraph reads {FORMAT}")
+        values = {"language": ENGLISH, **values}  # indexes of earlier versions are all English
         if {"shards", *values} != {f.name for f in fields(cls)}:
             raise _damaged(path, "lacks fields or has unknown ones")
         return cls(**values)

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from inference.errors import InputError
+from stores.metadata import Metadata, as_metadata, encodable
+
+_OWN = ("id", "title", "text", "sentences")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,12 @@ class Passage:
     """Id of the article or document this passage was split from; "" if it was not split."""
     file: str = field(default="", compare=False)
     """Name of the file it was read from; "" if none. Not part of the content."""
+    page: str = field(default="", compare=False)
+    """Where in its document it is, such as `page 3`, `pages 3-4`, `slide 2`; "" if unknown. Not part of the content."""
+    headings: tuple[str, ...] = field(default=(), compare=False)
+    """The path of headings above it, outermost first. Not part of the content."""
+    metadata: Metadata = field(default_factory=dict, hash=False)
+    """Its further fields, which searches can filter by."""
 
 
 def content_id(title: str, text: str) -> str:
@@ -37,7 +46,7 @@ def content_id(title: str, text: str) -> str:
 def read_passages(path: Path) -> Iterator[Passage]:
     """Passages of a JSON Lines file, plain or `.gz`, in file order.
 
-    A line is an object with `text` and optionally `id`, `title` and `sentences` (strings); other fields are ignored.
+    A line is an object with `text` and optionally `id`, `title` and `sentences` (strings); other fields are metadata.
     Empty texts and duplicate ids are returned; the index build reports them.
 
     Raises:
@@ -62,6 +71,12 @@ def read_numbered(path: Path) -> Iterator[tuple[int, Passage]]:
         raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder") from None
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from error
+
+
+def check_numbered(path: Path) -> None:
+    """Check all lines of a JSON Lines file. Errors as for `read_passages`."""
+    for _ in read_numbered(path):
+        pass
 
 
 def _open(path: Path) -> BinaryIO:
@@ -101,7 +116,8 @@ def as_passage(row: object, where: str) -> Passage:
         id=_string(row, "id", where).strip() or content_id(title, text),
         title=title,
         text=text,
-        sentences=tuple(_valid(sentence) for sentence in sentences if sentence.strip()),
+        sentences=tuple(encodable(sentence) for sentence in sentences if sentence.strip()),
+        metadata=as_metadata({name: value for name, value in row.items() if name not in _OWN}, where),
     )
 
 
@@ -111,14 +127,7 @@ def _string(row: dict[str, Any], field: str, where: str) -> str:
         return ""
     if not isinstance(value, str):
         raise InputError(f"{where}: field '{field}' must be a string, got {_type(value)}", hint="see the file format")
-    return _valid(value)
-
-
-def _valid(text: str) -> str:
-    """Replace lone surrogates, which JSON can escape but UTF-8 can't encode."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return encodable(value)
 
 
 def _type(value: object) -> str:

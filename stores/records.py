@@ -6,24 +6,34 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inference.errors import StoreError
 from stores.manifest import index_again
+from stores.metadata import Value
 from stores.passages import Passage
 from stores.sqlite import select_in
+from stores.where import All, Comparison, Contains, Either, Filter, Missing, Not
 
-_TABLE = """
+_TABLES = """
 CREATE TABLE IF NOT EXISTS passages (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text TEXT NOT NULL, sentences TEXT NOT NULL,
-    source TEXT NOT NULL, file TEXT NOT NULL
-)
+    source TEXT NOT NULL, file TEXT NOT NULL, page TEXT NOT NULL, headings TEXT NOT NULL, metadata TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS metadata (
+    field TEXT NOT NULL, kind TEXT NOT NULL, value, row INTEGER NOT NULL, PRIMARY KEY (field, kind, value, row)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, digest TEXT NOT NULL)
 """
 _COLUMNS = "id, title, text, sentences, source"
+_LATER = {"file": "''", "page": "''", "headings": "'[]'", "metadata": "'{}'"}
+"""Columns that indexes of earlier versions lack, with what stands for them."""
 UNORDERED = "set:"
 """Prefix of order-independent content hashes; hashes of earlier versions lack it."""
 _CHUNK = 512
@@ -49,27 +59,69 @@ class Records:
         try:
             self._db = sqlite3.connect(uri, uri=True, check_same_thread=False)
             if writable:
-                self._db.execute(_TABLE)
+                self._db.executescript(_TABLES)
             self.count = self._count()
             columns = {str(row[1]) for row in self._db.execute("PRAGMA table_info(passages)")}
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         self.has_files = "file" in columns
         """Whether it says which file each passage was read from; indexes of earlier versions do not."""
-        self._columns = f"{_COLUMNS}, {'file' if self.has_files else chr(39) * 2}"
+        self.has_metadata = "metadata" in columns
+        """Whether it keeps metadata; indexes of earlier versions do not."""
+        self._columns = ", ".join([_COLUMNS, *(name if name in columns else empty for name, empty in _LATER.items())])
 
     def _count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM passages").fetchone()[0])
 
     def append(self, passages: Iterable[Passage]) -> None:
         """Append passages after the last row."""
-        values = [
-            (p.id, p.title, p.text, json.dumps(p.sentences, ensure_ascii=False), p.source, p.file) for p in passages
+        given = list(passages)
+        rows = [
+            (
+                self.count + i,
+                p.id,
+                p.title,
+                p.text,
+                _json(p.sentences),
+                p.source,
+                p.file,
+                p.page,
+                _json(p.headings),
+                _json(dict(p.metadata)),
+            )
+            for i, p in enumerate(given)
         ]
-        rows = [(self.count + i, *value) for i, value in enumerate(values)]
+        fields = [
+            (name, kind_of(value), value, self.count + i)
+            for i, p in enumerate(given)
+            for name, value in p.metadata.items()
+        ]
         with self._db:
-            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO metadata VALUES (?, ?, ?, ?)", fields)
         self.count += len(rows)
+
+    def set_files(self, digests: Mapping[str, str]) -> None:
+        """Record the files whose passages are all here, with the digests of their content."""
+        with self._db:
+            self._db.executemany("INSERT INTO files VALUES (?, ?)", sorted(digests.items()))
+            if digests:
+                self._db.execute("CREATE INDEX passages_by_file ON passages (file)")
+
+    def files(self) -> dict[str, str]:
+        """Digests of the files whose passages are all here, by name; none in an index of an earlier version."""
+        known = self._all("SELECT name FROM sqlite_master WHERE name = 'files'")
+        return {str(path): str(digest) for path, digest in self._all("SELECT path, digest FROM files")} if known else {}
+
+    def file_names(self) -> set[str]:
+        """Names of the files from which passages were read; "" among them if some came from none."""
+        return {str(name) for (name,) in self._all("SELECT DISTINCT file FROM passages")} if self.has_files else {""}
+
+    def of_file(self, name: str) -> Iterator[Passage]:
+        """Passages read from a file, in row order."""
+        rows = [int(row) for (row,) in self._all("SELECT row FROM passages WHERE file = ? ORDER BY row", [name])]
+        for start in range(0, len(rows), _CHUNK):
+            yield from self.at(rows[start : start + _CHUNK]).values()
 
     def chunks(self) -> Iterator[list[Passage]]:
         """All passages in row order, in chunks of some hundred."""
@@ -118,6 +170,36 @@ class Records:
                 before += len(json.loads(sentences))
         return starts
 
+    def fields(self) -> list[str]:
+        """The names of all metadata fields, sorted."""
+        if not self.has_metadata:
+            return []
+        return [str(name) for (name,) in self._all("SELECT DISTINCT field FROM metadata ORDER BY field")]
+
+    def holding(self, where: Filter) -> NDArray[np.bool_]:
+        """Whether each row meets a filter, shape (rows,)."""
+        match where:
+            case Not(inner):
+                return ~self.holding(inner)
+            case All(parts):
+                return reduce(np.logical_and, map(self.holding, parts))
+            case Either(parts):
+                return reduce(np.logical_or, map(self.holding, parts))
+            case Missing(name):
+                return ~self._rows("", [name])
+            case Contains(name, text):
+                return self._rows("AND kind = 'text' AND instr(value, ?)", [name, text])
+            case Comparison(name, "!=", value):
+                return self._rows("AND NOT (kind = ? AND value = ?)", [name, kind_of(value), value])
+            case Comparison(name, operator, value):
+                return self._rows(f"AND kind = ? AND value {operator} ?", [name, kind_of(value), value])
+
+    def _rows(self, condition: str, values: Sequence[Value]) -> NDArray[np.bool_]:
+        found = self._all(f"SELECT row FROM metadata WHERE field = ? {condition}", values)  # noqa: S608
+        mask = np.zeros(self.count, np.bool_)
+        mask[[row for (row,) in found]] = True
+        return mask
+
     def hash(self) -> str:
         """Hash of the content, independent of the order of passages, except the parts of an article.
 
@@ -150,10 +232,10 @@ class Records:
         """Close the file."""
         self._db.close()
 
-    def _select(self, columns: str, key: str, values: Sequence[int] | Sequence[str]) -> list[tuple[Any, ...]]:
+    def _select(self, columns: str, key: str, values: Sequence[Value]) -> list[tuple[Any, ...]]:
         return select_in(self._all, f"{columns} FROM passages", key, values)
 
-    def _all(self, statement: str, values: Sequence[int] | Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    def _all(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
                 return self._db.execute(statement, list(values)).fetchall()
@@ -168,13 +250,33 @@ class Records:
 
 
 def _passage(values: Sequence[object]) -> Passage:
-    identifier, title, text, sentences, source, file = map(str, values)
-    return Passage(identifier, title, text, tuple(json.loads(sentences)), source, file)
+    identifier, title, text, sentences, source, file, page, headings, metadata = map(str, values)
+    return Passage(
+        identifier,
+        title,
+        text,
+        tuple(json.loads(sentences)),
+        source,
+        file,
+        page,
+        tuple(json.loads(headings)),
+        json.loads(metadata),
+    )
+
+
+def kind_of(value: Value) -> str:
+    """The type of a metadata value: values of different types are never equal."""
+    return "text" if isinstance(value, str) else "truth" if isinstance(value, bool) else "number"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _fields(passage: Passage) -> list[Any]:
-    """The content of a passage, without its file."""
-    return [passage.id, passage.title, passage.text, passage.sentences, passage.source]
+    """The content of a passage: not its file, page and headings. Without metadata, as in earlier versions."""
+    own = [passage.id, passage.title, passage.text, passage.sentences, passage.source]
+    return [*own, dict(sorted(passage.metadata.items()))] if passage.metadata else own
 
 
 def _content(values: list[Any]) -> bytes:

@@ -11,8 +11,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from stores.languages import ENGLISH
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,6 +34,19 @@ _SOFT_BREAK = re.compile(r"(?<=[.!?])\s+(?=\S)")
 _TERMINATORS = tuple(".!?…:;。！？।")
 _CLOSING = " \t\"'”’»)]}"
 
+_language: ContextVar[str] = ContextVar("language", default=ENGLISH)
+
+
+@contextmanager
+def splitting(language: str) -> Iterator[None]:
+    """Texts that are split within the block are in this language: those of an index that is being built."""
+    token = _language.set(language)
+    try:
+        yield
+    finally:
+        _language.reset(token)
+
+
 # A pipeline is not thread-safe: spaCy's tokenizer cache and string store are shared and change while it runs.
 _lock = threading.Lock()
 
@@ -37,6 +54,7 @@ _lock = threading.Lock()
 def split_sentences(texts: Iterable[str]) -> list[list[str]]:
     """Split texts into sentences; the result is aligned with `texts`.
 
+    English ones are split by spaCy's model; within `splitting(language)`, those of another language by its rules.
     No sentence is empty, white space is normalised, and joined they give the text up to white space. A blank text has
     none. Thread-safe and deterministic.
 
@@ -72,7 +90,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _split_batch(texts: list[str]) -> list[list[str]]:
     with _lock:
-        pipeline = _pipeline()
+        pipeline = _pipeline(_language.get())
         # The memory zone frees the strings and tokens of these texts; without it memory grows with every new word.
         with pipeline.memory_zone():
             starts = [[span.start_char for span in doc.sents] for doc in pipeline.pipe(texts, batch_size=BATCH)]
@@ -94,12 +112,16 @@ def _cut(text: str, starts: list[int]) -> Iterator[str]:
         yield " ".join(rest)
 
 
-@lru_cache(maxsize=1)
-def _pipeline() -> Language:
+@lru_cache(maxsize=4)
+def _pipeline(language: str) -> Language:
     import spacy
 
     from inference.errors import InputError
 
+    if language != ENGLISH:
+        rules = spacy.blank(language)
+        rules.add_pipe("sentencizer")
+        return rules
     try:
         pipeline = spacy.load(MODEL, exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
     except OSError as error:

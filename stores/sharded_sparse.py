@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stores.languages import ENGLISH
 from stores.ranking import Ranking, best, merged
 from stores.shards import Shards
 from stores.sparse import K1, B, Sparse, Words, among, number_words, save_names
@@ -39,9 +40,11 @@ class ShardedSparse(Sparse):
     Args:
         folder: Folder of its files.
         shards: The rows of each shard.
+        language: Language of the passages.
     """
 
-    def __init__(self, folder: Path, shards: Shards) -> None:
+    def __init__(self, folder: Path, shards: Shards, language: str = ENGLISH) -> None:
+        self._language = language
         words: list[str] = json.loads((folder / "vocabulary.json").read_text("utf-8"))
         self._vocabulary = {word: number for number, word in enumerate(words)}
         self._frequencies = np.load(folder / "frequencies.npy")
@@ -54,9 +57,11 @@ class ShardedSparse(Sparse):
         ]
 
     @staticmethod
-    def build_shards(folder: Path, titles_and_texts: Iterable[tuple[str, str]], shards: Shards) -> Words:
+    def build_shards(
+        folder: Path, titles_and_texts: Iterable[tuple[str, str]], shards: Shards, language: str = ENGLISH
+    ) -> Words:
         """Write the sparse half of an index; row i is the i-th pair. Returns the corpus's words."""
-        words = number_words(titles_and_texts, partial(array, "I"))
+        words = number_words(titles_and_texts, partial(array, "I"), language)
         save_names(folder, words)
         (folder / "vocabulary.json").write_text(json.dumps(list(words.vocabulary), ensure_ascii=False), "utf-8")
         counts = [_counts([words.rows[row] for row in rows.tolist()]) for rows in shards.rows]
@@ -80,7 +85,7 @@ class ShardedSparse(Sparse):
             np.save(part / "starts.npy", starts)
         return words
 
-    def search(self, query: str, k: int) -> Ranking:
+    def search(self, query: str, k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
         """The top k rows of all shards; see `Sparse.search`."""
         words, numbers = self._known(query)
         named = list(self._named(words)) if numbers else []
@@ -93,8 +98,11 @@ class ShardedSparse(Sparse):
             for rows, bonus in named:
                 places = self._shards.places(number, rows)
                 scores[places[places >= 0]] += bonus
-            places, scores = best(scores, k, np.flatnonzero(scores > 0))
-            found.append((self._shards.rows[number][places], scores))
+            own = self._shards.rows[number]
+            places, scores = best(
+                scores, k, np.flatnonzero(scores > 0 if allowed is None else (scores > 0) & allowed[own])
+            )
+            found.append((own[places], scores))
         return merged(found, k)
 
     def _has(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

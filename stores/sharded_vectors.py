@@ -32,13 +32,15 @@ class ShardedVectors:
     def __len__(self) -> int:
         return sum(self._threads.map(len, self._parts))
 
-    def search(self, vector: NDArray[np.float32], k: int) -> Ranking:
-        """The k nearest rows of all shards, and their inner products with the vector, shape (dimension,)."""
+    def search(self, vector: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
+        """The k nearest of the allowed rows of all shards, and their inner products with the vector."""
 
         def nearest(part: OpenVectors, rows: NDArray[np.int64]) -> Ranking:
-            if not len(rows):
+            own = None if allowed is None else allowed[rows]
+            count = len(rows) if own is None else int(own.sum())
+            if not count:
                 return np.empty(0, np.int64), np.empty(0, np.float32)
-            places, scores = part.search(vector, min(k, len(rows)))
+            places, scores = part.search(vector, min(k, count), own)
             return rows[places], scores
 
         return merged(list(self._threads.map(nearest, self._parts, self._shards.rows)), k)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stores.languages import ENGLISH, LANGUAGES, stemmer, stop_words
 from stores.ranking import Ranking, best
 
 TITLE_WEIGHT = 2
@@ -22,7 +23,7 @@ K1, B = 1.2, 0.75
 NAMED = 0.5
 """Bonus of a title that occurs in the query: this factor times the inverse document frequencies of its words."""
 SPARSE = f"words+porter2/1 bm25(k1={K1},b={B},title={TITLE_WEIGHT},named={NAMED})"
-"""Version of `tokenize` and `Sparse`; an index built with another one is refused."""
+"""Version of `tokenize` and `Sparse` for English."""
 LONGEST_NAME = 12
 """Maximum words of a title matched in a query."""
 LONGEST_QUERY = 512
@@ -46,29 +47,37 @@ _STOP_WORDS = frozenset(
 """Stop words: English function and question words, and the remains of contractions (`d ll m re s t ve`)."""
 
 
-def tokenize(text: str) -> list[str]:
+def tokenize(text: str, language: str = ENGLISH) -> list[str]:
     """Tokens of a text, in order: lower-cased, without accents, stemmed, without stop words.
 
-    Used for both corpus and queries.
+    Used for both corpus and queries. English is stemmed without its accents, which are rare; the others need theirs.
     """
+    if language != ENGLISH:
+        if language == "tr":
+            text = text.replace("I", "ı").replace("İ", "i")
+        words = _TOKEN.findall(unicodedata.normalize("NFKC", text.casefold()))
+        stops = stop_words(language)
+        return [_bare(_stem(word, language)) for word in words if word not in stops]
     text = text.casefold()
     if not text.isascii():
-        decomposed = unicodedata.normalize("NFKD", text)
-        bare = "".join(c for c in decomposed if not unicodedata.category(c).startswith("M"))
-        text = unicodedata.normalize("NFC", bare)
+        text = _bare(text)
     return [_stem(word) for word in _TOKEN.findall(text) if word not in _STOP_WORDS]
 
 
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:
-    import Stemmer
+def _bare(text: str) -> str:
+    """A text without accents."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.category(c).startswith("M")))
 
-    return Stemmer.Stemmer("english")
+
+def tokenizer_of(language: str) -> str:
+    """Version of `tokenize` and `Sparse` for a language; an index built with another one is refused."""
+    return SPARSE if language == ENGLISH else SPARSE.replace("porter2", LANGUAGES[language], 1)
 
 
 @lru_cache(maxsize=200_000)
-def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word))
+def _stem(word: str, language: str = ENGLISH) -> str:
+    return str(stemmer(language).stemWord(word))
 
 
 Name = tuple[int, ...]
@@ -89,12 +98,17 @@ class Words(NamedTuple):
     """Hash and row of every name."""
 
 
-def number_words(titles_and_texts: Iterable[tuple[str, str]], row_of: Callable[[list[int]], Sequence[int]]) -> Words:
+def number_words(
+    titles_and_texts: Iterable[tuple[str, str]],
+    row_of: Callable[[list[int]], Sequence[int]],
+    language: str = ENGLISH,
+) -> Words:
     """Number the words of a corpus in the order of their first occurrence.
 
     Args:
         titles_and_texts: Row i is the i-th pair.
         row_of: Makes what a row's numbers are kept in.
+        language: Their language.
     """
     words = Words({}, [], [], [], [])
     vocabulary = words.vocabulary
@@ -103,10 +117,10 @@ def number_words(titles_and_texts: Iterable[tuple[str, str]], row_of: Callable[[
         return [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
 
     for row, (title, text) in enumerate(titles_and_texts):
-        name = tokenize(title)
-        names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title)))) if n}
+        name = tokenize(title, language)
+        names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title), language))) if n}
         words.hashes.extend((_hash(n), row) for n in names)
-        words.rows.append(row_of(numbered(name * TITLE_WEIGHT + tokenize(text))))
+        words.rows.append(row_of(numbered(name * TITLE_WEIGHT + tokenize(text, language))))
         words.starts.append(len(name) * TITLE_WEIGHT)
         words.names.append({tuple(numbered(n)) for n in names})
     words.hashes.sort()
@@ -127,9 +141,10 @@ class Sparse:
     or work, gets a bonus; a disambiguation in parentheses, as in `Nevermind (album)`, is optional.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, language: str = ENGLISH) -> None:
         import bm25s
 
+        self._language = language
         # A corpus without any word has nothing to load.
         self._scorer = bm25s.BM25.load(folder, mmap=True) if (folder / "params.index.json").exists() else None
         self._vocabulary: dict[str, int] = self._scorer.vocab_dict if self._scorer is not None else {}
@@ -137,11 +152,11 @@ class Sparse:
         self._named_rows = np.load(folder / "named_rows.npy")
 
     @staticmethod
-    def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]]) -> Words:
+    def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]], language: str = ENGLISH) -> Words:
         """Write the sparse half of an index; row i is the i-th pair. Returns the corpus's words."""
         import bm25s
 
-        words = number_words(titles_and_texts, list)
+        words = number_words(titles_and_texts, list, language)
         save_names(folder, words)
         if words.vocabulary:
             scorer = bm25s.BM25(k1=K1, b=B, method="lucene")
@@ -149,15 +164,15 @@ class Sparse:
             scorer.save(folder, show_progress=False)
         return words
 
-    def search(self, query: str, k: int) -> Ranking:
-        """The top k rows among those that share a word with the query. Ties go to the lower row."""
+    def search(self, query: str, k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
+        """The top k of the allowed rows that share a word with the query. Ties go to the lower row."""
         words, numbers = self._known(query)
         if self._scorer is None or not numbers:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         scores: NDArray[np.float32] = self._scorer.get_scores_from_ids(numbers)
         for rows, bonus in self._named(words):
             scores[rows] += bonus
-        return best(scores, k, np.flatnonzero(scores > 0))
+        return best(scores, k, np.flatnonzero(scores > 0 if allowed is None else (scores > 0) & allowed))
 
     def coverage(self, query: str, rows: Sequence[int]) -> NDArray[np.float64]:
         """What of a query each row has, shape (known words of the query, rows).
@@ -180,7 +195,7 @@ class Sparse:
 
     def _known(self, query: str) -> tuple[list[str], list[int]]:
         """Distinct words of a query, and the numbers of those in the corpus."""
-        words = list(dict.fromkeys(tokenize(query)))[:LONGEST_QUERY]
+        words = list(dict.fromkeys(tokenize(query, self._language)))[:LONGEST_QUERY]
         return words, [self._vocabulary[word] for word in words if word in self._vocabulary]
 
     def _titles(self, words: list[str]) -> Iterator[tuple[int, int, int, int]]:

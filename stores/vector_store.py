@@ -27,8 +27,11 @@ class OpenVectors(Protocol):
     def __len__(self) -> int:
         """Number of vectors."""
 
-    def search(self, vector: NDArray[np.float32], k: int) -> Ranking:
-        """The k nearest rows by inner product with a vector of shape (dimension,), best first, and the products."""
+    def search(self, vector: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
+        """The k nearest rows by inner product with a vector of shape (dimension,), best first, and the products.
+
+        With `allowed`, of shape (rows,), the k nearest of these; at least k are.
+        """
 
 
 class VectorStore(Protocol):

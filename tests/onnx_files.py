@@ -107,3 +107,37 @@ def rewriter_checkpoint(folder: Path) -> Path:
 
 def _scores(scores: Mapping[str, float]) -> np.ndarray:
     return np.array([scores.get(word, 0.0) for word in WORDS])
+
+
+RELEVANCE = {"zorba": 3.0, "directed": 2.0, "ann": 1.0, "paris": -2.0}
+
+
+def cross_encoder_checkpoint(folder: Path, logits: int = 1) -> Path:
+    """A cross-encoder whose logit is the sum of a text's `RELEVANCE`; the query's words count for nothing.
+
+    With two logits, the first is for "not relevant": one above the second's.
+    """
+    nodes = [
+        _message((1, "table"), (1, "input_ids"), (2, "words"), (4, "Gather")),
+        _message((1, "token_type_ids"), (2, "second"), (4, "Cast"), (5, _message((1, "to"), (3, FLOAT), (20, 2)))),
+        _message((1, "words"), (1, "second"), (2, "counted"), (4, "Mul")),
+        _message((1, "counted"), (1, "axes"), (2, "sum" if logits > 1 else "logits"), (4, "ReduceSum")),
+    ]
+    one = np.array([[-1.0]] if logits > 1 else [[0.0]], "<f4")
+    if logits > 1:
+        nodes.append(_message((1, "sum"), (1, "one"), (2, "other"), (4, "Mul")))
+        axis = _message((1, "axis"), (3, 1), (20, 2))
+        nodes.append(_message((1, "other"), (1, "sum"), (2, "logits"), (4, "Concat"), (5, axis)))
+    weights = [
+        _message((1, len(WORDS)), (2, FLOAT), (8, "table"), (9, _scores(RELEVANCE).astype("<f4").tobytes())),
+        _message((1, 1), (2, INT64), (8, "axes"), (9, np.array([1], "<i8").tobytes())),
+        _message((1, 1), (1, 1), (2, FLOAT), (8, "one"), (9, one.tobytes())),
+    ]
+    graph = _message(
+        *[(1, node) for node in nodes], (2, "pairs"), *[(5, weight) for weight in weights],
+        *[(11, _value(name, INT64, 2)) for name in ("input_ids", "token_type_ids")], (12, _value("logits", FLOAT, 2)),
+    )  # fmt: skip
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(_message((1, 8), (7, graph), (8, _message((1, ""), (2, 13)))))
+    (folder / "tokenizer.json").write_text(word_tokenizer(WORDS))
+    return folder

@@ -133,6 +133,22 @@ def _own_endpoints() -> list[Finding]:
     return [finding for role in own for finding in asyncio.run(probe(role))]
 
 
+def _reranker() -> list[Finding]:
+    """The reranker, if one is configured, by a ranking of two texts."""
+    from inference.rerankers.configured import get_reranker
+    from inference.settings import get_settings
+
+    settings = get_settings()
+    if settings.rerank_url is None and settings.rerank_model is None:
+        return []
+    scores = get_reranker().rerank("Where is Paris?", ["Bananas are yellow.", "Paris is in France."])
+    place = settings.rerank_url or f"folder {settings.rerank_model}"
+    if scores.values[1] > scores.values[0]:
+        return [Finding("reranker", "ok", f"{scores.model} ({place})")]
+    told = f"{scores.model} ({place}) finds a passage about bananas as relevant to Paris as one about Paris"
+    return [Finding("reranker", "bad", told, "is this a reranking model?")]
+
+
 def _embedded() -> list[Finding]:
     from inference.settings import get_settings
     from inference.weights import weights_present
@@ -245,4 +261,16 @@ def _studio() -> list[Finding]:
     return [Finding("studio", "ok", f"{SERVER[0]} {server.version} with all requirements, in {where}")]
 
 
-CHECKS = (_packages, _variables, _home, _prompts, _checkpoints, _encoder, _indexes, _endpoint, _own_endpoints, _studio)
+CHECKS = (
+    _packages,
+    _variables,
+    _home,
+    _prompts,
+    _checkpoints,
+    _encoder,
+    _indexes,
+    _endpoint,
+    _own_endpoints,
+    _reranker,
+    _studio,
+)

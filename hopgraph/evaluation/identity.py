@@ -137,6 +137,7 @@ def _identity(
         "HOPGRAPH_EXEMPLARS": own_exemplars,
         "HOPGRAPH_EXTRACTOR": str(settings.extractor) if settings.extractor else None,
         "HOPGRAPH_REWRITER": str(settings.rewriter) if settings.rewriter else None,
+        "reranker": _reranker(variants),
         "variants": {
             variant.name: {
                 "method": variant.method,
@@ -148,6 +149,15 @@ def _identity(
     }
 
 
+def _reranker(variants: Sequence[Variant]) -> str | None:
+    """The cross-encoder that reranks, by name; None if none does."""
+    if all(variant.context.rerank != "model" for variant in variants):
+        return None
+    from inference.rerankers.configured import check_reranker
+
+    return check_reranker()
+
+
 def hash_of_questions(questions: Sequence[Question]) -> str:
     """Hash of questions with all their fields, in their order."""
     return _digest([as_row(question) for question in questions])
@@ -156,7 +166,7 @@ def hash_of_questions(questions: Sequence[Question]) -> str:
 def surroundings() -> dict[str, Any]:
     """Endpoint settings, without API keys and passwords in URLs; they may differ on resume."""
     settings = get_settings()
-    urls = ("llm_url", "generator_url", "accuracy_url", "attribution_url", "judge_url")
+    urls = ("llm_url", "generator_url", "accuracy_url", "attribution_url", "judge_url", "rerank_url")
     others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
     found = {name: ",".join(map(without_password, split_urls(getattr(settings, name) or ""))) or None for name in urls}
     found |= {name: getattr(settings, name) for name in others}

@@ -17,6 +17,7 @@ from prompts.parsing import MAX_BYTES
 ORACLE = " (oracle)"
 """Suffix of the name of a variant that is shown gold."""
 REPAIR = "shared/repair"
+LISTWISE = "shared/listwise"
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,12 @@ def _texts(method: str, folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         raise InputError(f"--overlay: no such folder: {folder}")
     check_names(folder)
-    if (folder / f"{REPAIR}.md").exists():
-        raise InputError(
-            f"{folder / REPAIR}.md: the repair prompt can't be compared", hint="HOPGRAPH_PROMPTS replaces it for all"
-        )
+    for shared in (REPAIR, LISTWISE):
+        if (folder / f"{shared}.md").exists():
+            raise InputError(
+                f"{folder / shared}.md: a prompt of all methods can't be compared",
+                hint="HOPGRAPH_PROMPTS replaces it for all",
+            )
     texts: dict[str, str] = {}
     for field, prompt in context_class(method).prompts().items():
         path = folder / f"{prompt}.md"
@@ -166,5 +169,5 @@ def prompt_hashes(context: Context) -> dict[str, str]:
         InputError: One is malformed.
     """
     overrides = {name: (text, field) for field, name in context.prompts().items() if (text := getattr(context, field))}
-    names = sorted({*context.prompts().values(), REPAIR})
+    names = sorted({*context.prompts().values(), REPAIR, *([LISTWISE] if context.rerank == "listwise" else [])})
     return {name: load_prompt(name, *overrides.get(name, ())).hash for name in names}

@@ -28,6 +28,7 @@ from stores.overview import index_infos
 if TYPE_CHECKING:
     from hopgraph.server.service import Service
     from nodes.kit.events import Event
+    from stores.passages import Passage
 
 _INSTRUCTIONS = (
     "Answers multi-hop questions over the user's own documents. `ask` runs a method and cites its evidence; `search` "
@@ -44,6 +45,9 @@ class Found(TypedDict):
     title: str
     text: str
     score: float
+    page: str
+    headings: list[str]
+    metadata: dict[str, str | int | float | bool]
 
 
 class FoundPassages(TypedDict):
@@ -58,6 +62,8 @@ class OnePassage(TypedDict):
     id: str
     title: str
     text: str
+    page: str
+    headings: list[str]
 
 
 class OneIndex(TypedDict):
@@ -136,12 +142,17 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
         question: Annotated[str, Field(description="A question that can be understood by itself.")],
         method: Annotated[str, Field(description="A method, from list_methods.")] = "prism",
         index: Annotated[str | None, Field(description="Index to search. Default: the only index.")] = None,
+        settings: Annotated[
+            dict[str, Any] | None, Field(description='Settings of the method, such as {"top_k": 10}.')
+        ] = None,
     ) -> Answered:
         """Answer a question from the documents of an index, with the evidence. Takes seconds to minutes."""
         async with _told():
             model = f"{method}:{index}" if index else method
             found = await asyncio.to_thread(find_model, model, service().options.index)
-            context = make_context(found.method, {"index": found.index} if found.index else {})
+            if "index" in (given := settings or {}):
+                raise InputError("settings.index: is an argument of its own, index")
+            context = make_context(found.method, {**given, **({"index": found.index} if found.index else {})})
             request = ChatRequest(model, context, check_question(question), [], None, stream=False, usage=False)
             job = await service().prepare(request)
             progress = _Progress(ctx)
@@ -163,6 +174,9 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
         query: Annotated[str, Field(description="Words or a question.")],
         index: Index,
         k: Annotated[int, Field(ge=1, le=50, description="Number of passages.")] = 5,
+        where: Annotated[
+            str, Field(description='Filter by metadata, such as `year >= 2020 and author = "Lee"`; empty: none.')
+        ] = "",
     ) -> FoundPassages:
         """Search an index by meaning and by words."""
 
@@ -170,9 +184,9 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             if not query.strip():
                 raise InputError("query: is empty")
             opened = open_index(index)
-            hits = opened.search(query, k, "hybrid")
+            hits = opened.search(query, k, "hybrid", where or None)
             rows = zip(hits, opened.get([hit.id for hit in hits]), strict=True)
-            return [Found(id=p.id, title=p.title, text=p.text, score=round(hit.score, 4)) for hit, p in rows]
+            return [Found(**_shown(p), score=round(hit.score, 4), metadata=dict(p.metadata)) for hit, p in rows]
 
         async with _told():
             return FoundPassages(passages=await asyncio.to_thread(found))
@@ -186,7 +200,7 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             if id not in opened:
                 raise InputError(f"id: passage {id[:200]!r} is not in index {index}")
             (passage,) = opened.get([id])
-            return OnePassage(id=passage.id, title=passage.title, text=passage.text)
+            return _shown(passage)
 
         async with _told():
             return await asyncio.to_thread(read)
@@ -233,6 +247,12 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             )
 
     return server
+
+
+def _shown(passage: Passage) -> OnePassage:
+    return OnePassage(
+        id=passage.id, title=passage.title, text=passage.text, page=passage.page, headings=list(passage.headings)
+    )
 
 
 class _Progress:

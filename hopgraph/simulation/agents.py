@@ -5,7 +5,7 @@ its gold sentence is among the passages, or an earlier step has answered it. The
 control flow apart from the model. Errors are typical of the role and drawn by seed and request: the same request gets
 the same reply.
 
-`hopgraph/simulation/x.py` has the roles of method `x` as `ROLES`, by node.
+`hopgraph/simulation/x.py` has the roles of method `x` as `ROLES`, by node; `reranking.py` the one of all methods.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pkgutil import iter_modules
 import hopgraph.simulation
 from hopgraph.simulation.endpoint import Completion, Request
 from hopgraph.simulation.kit import Agents, Prompt, Role, completion
+from hopgraph.simulation.reranking import RERANKER
 
 
 @cache
@@ -38,7 +39,7 @@ class PerfectAgents(Agents):
         Raises:
             ValueError: The role is unknown, or the prompt lacks what it needs.
         """
-        role = roles(request.method).get(request.node)
+        role = roles(request.method).get(request.node) or RERANKER.get(request.node)
         if role is None:
             raise ValueError(f"perfect agents do not know the role {request.method}/{request.node}")
         reply = role(self, Prompt(request, self.find), self.errs(request))

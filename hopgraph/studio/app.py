@@ -3,6 +3,9 @@ guard of all requests."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
@@ -19,6 +22,12 @@ _API = f"{PATH}/api"
 
 def _lookup(path: str, function: object, *methods: str) -> Route:
     return Route(_API + path, lookups.answering(function), methods=[*methods] or ["GET"])  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def _lifespan(_: Starlette) -> AsyncIterator[None]:
+    async with served.router.lifespan_context(served):
+        yield
 
 
 served = create_app(Options(index=Plan.read().index, in_thread=True))
@@ -38,6 +47,6 @@ app = Starlette(
         Route(f"{PATH}/", page),
         Route(PATH + "/{file:path}", page),
     ],
-    lifespan=lambda _: served.router.lifespan_context(served),
+    lifespan=_lifespan,
     middleware=[Middleware(Guard, origins=STUDIO_ORIGINS, linked=f"{PATH}/")],
 )

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
+from inference.blocking_http import TOO_LONG, BlockingClient, shortened
 from inference.encoders.recipes import Recipe, recipe_of
 from inference.encoders.vectors import Vectors, unit
 from inference.errors import EndpointError, InputError
-from inference.http import Refusal, is_retryable
-from inference.retries import retry_policy
+from inference.http import Refusal
 from inference.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ IN_FLIGHT = 4
 """Concurrent requests."""
 SHORTEST_CUT = 200
 """Minimum characters of a text that is truncated because the server rejects it as too long."""
-_TOO_LONG = re.compile(r"context length|max_model_len|maximum.{0,20}(length|tokens)|too (long|large|many tokens)", re.I)
+_TOO_LONG = re.compile(TOO_LONG, re.I)
 
 
 def endpoint_encoder(settings: Settings) -> EndpointEncoder:
@@ -99,27 +98,15 @@ class EndpointEncoder:
         retries: int = 100,
         patience: float = 300.0,
     ) -> None:
-        import httpx
-
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(
-                f"HOPGRAPH_EMBED_URL: not an http(s) URL: {url!r}", hint="for example http://127.0.0.1:8001/v1"
-            )
+        self._client = BlockingClient(
+            url, "HOPGRAPH_EMBED_URL", key=key, timeout=timeout, retries=retries, patience=patience
+        )
         self.url = url
         self._named = model
         self._query_prefix = query_prefix
         self._passage_prefix = passage_prefix
-        self._retries = retries
-        self._patience = patience
         self._lock = threading.Lock()
         self._dimension: int | None = None
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(timeout, connect=10.0),
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            # No proxy from the environment for a server on this machine.
-            trust_env=parts.hostname not in ("127.0.0.1", "localhost", "::1"),
-        )
 
     @property
     def model(self) -> str:
@@ -191,19 +178,9 @@ class EndpointEncoder:
 
     def _post(self, body: dict[str, Any]) -> httpx.Response:
         import httpx
-        from tenacity import Retrying
 
-        def once() -> httpx.Response:
-            answer = self._client.post(f"{self.url}/embeddings", json=body)
-            if is_retryable(answer.status_code):
-                raise Refusal(answer.status_code, answer.text, answer.headers.get("retry-after", ""))
-            return answer
-
-        policy = retry_policy(
-            self._retries, self._patience, lambda error: isinstance(error, Refusal | httpx.TransportError)
-        )
         try:
-            return Retrying(**policy)(once)
+            return self._client.post(f"{self.url}/embeddings", body)
         except Refusal as error:
             raise self._refused(error.status, str(error.detail)) from None
         except httpx.HTTPError as error:
@@ -215,7 +192,7 @@ class EndpointEncoder:
             rows = sorted(rows, key=lambda row: int(row["index"]))
             vectors = np.array([row["embedding"] for row in rows], np.float32)
         except (ValueError, KeyError, TypeError):
-            raise self._garbage(_short(answer.text)) from None
+            raise self._garbage(shortened(answer.text)) from None
         if vectors.ndim != 2 or [row["index"] for row in rows] != list(range(count)) or not vectors.shape[1]:
             raise self._garbage(f"{len(rows)} vectors for {count} texts, shape {vectors.shape}")
         if not np.isfinite(vectors).all():
@@ -230,7 +207,7 @@ class EndpointEncoder:
         import httpx
 
         try:
-            answer = self._client.get(f"{self.url}/models", timeout=30.0)
+            answer = self._client.get(f"{self.url}/models", 30.0)
             if answer.status_code in (401, 403):
                 raise self._refused(answer.status_code, answer.text)
             models = [str(row["id"]) for row in answer.json()["data"]]
@@ -247,7 +224,7 @@ class EndpointEncoder:
 
     def _unreachable(self, error: Exception) -> EndpointError:
         return EndpointError(
-            f"can't reach the embeddings server at {self.url}: {type(error).__name__}: {_short(str(error))}",
+            f"can't reach the embeddings server at {self.url}: {type(error).__name__}: {shortened(str(error))}",
             hint="is it running? Unset HOPGRAPH_EMBED_URL for the built-in encoder",
         )
 
@@ -259,7 +236,7 @@ class EndpointEncoder:
             429: "the server is rate-limited; run the command again later: finished batches are kept",
         }
         return EndpointError(
-            f"{self.url}/embeddings refused the request with status {status}: {_short(text)}",
+            f"{self.url}/embeddings refused the request with status {status}: {shortened(text)}",
             hint=hints.get(status, "see the server's log"),
         )
 
@@ -268,8 +245,3 @@ class EndpointEncoder:
             f"{self.url}/embeddings answered with something that is not embeddings: {what}",
             hint="check HOPGRAPH_EMBED_URL and HOPGRAPH_EMBED_MODEL: does this server serve an embedding model?",
         )
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 200 else flat[:200] + "..."

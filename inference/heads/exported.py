@@ -11,17 +11,14 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inference.errors import InputError
 from inference.heads.extractor import Extraction
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
-    from tokenizers import Tokenizer
+from inference.onnx_folder import check_folder, open_model, open_tokenizer, run_model
 
 LONGEST = 512
 """Maximum input tokens."""
@@ -40,12 +37,8 @@ def check_checkpoint(variable: str, folder: Path | None) -> None:
     Raises:
         InputError: A file is missing.
     """
-    missing = [name for name in _FILES[variable] if folder is not None and not (folder / name).is_file()]
-    if missing:
-        raise InputError(
-            f"{variable}: {folder} has no {', '.join(missing)}",
-            hint="export the checkpoint with `optimum-cli export onnx`, or unset the variable",
-        )
+    if folder is not None:
+        check_folder(variable, folder, _FILES[variable])
 
 
 class SpanCheckpoint:
@@ -57,9 +50,10 @@ class SpanCheckpoint:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tokenizer = _tokenizer(folder, "HOPGRAPH_EXTRACTOR")
+        check_checkpoint("HOPGRAPH_EXTRACTOR", folder)
+        self._tokenizer = open_tokenizer(folder, "HOPGRAPH_EXTRACTOR")
         self._tokenizer.enable_truncation(LONGEST, strategy="longest_first")
-        self._session = _session(folder / "model.onnx", "HOPGRAPH_EXTRACTOR")
+        self._session = open_model(folder / "model.onnx", "HOPGRAPH_EXTRACTOR")
 
     def extract(self, items: Sequence[tuple[str, str]]) -> list[Extraction]:
         """Answers as `inference.heads.extractor.extract_answers` returns them: never words of a pair's question."""
@@ -73,7 +67,7 @@ class SpanCheckpoint:
             "attention_mask": np.ones_like(ids),
             "token_type_ids": np.array([found.type_ids], np.int64),
         }
-        starts, ends = _run(self._session, given, ("start_logits", "end_logits"), self._folder)
+        starts, ends = run_model(self._session, given, ("start_logits", "end_logits"), self._folder)
         answers = _answer_lines(context)
         offsets = found.offsets
         line = [
@@ -106,10 +100,11 @@ class Seq2SeqCheckpoint:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tokenizer = _tokenizer(folder, "HOPGRAPH_REWRITER")
+        check_checkpoint("HOPGRAPH_REWRITER", folder)
+        self._tokenizer = open_tokenizer(folder, "HOPGRAPH_REWRITER")
         self._tokenizer.enable_truncation(LONGEST)
-        self._encoder = _session(folder / "encoder_model.onnx", "HOPGRAPH_REWRITER")
-        self._decoder = _session(folder / "decoder_model.onnx", "HOPGRAPH_REWRITER")
+        self._encoder = open_model(folder / "encoder_model.onnx", "HOPGRAPH_REWRITER")
+        self._decoder = open_model(folder / "decoder_model.onnx", "HOPGRAPH_REWRITER")
         try:
             config = json.loads((folder / "config.json").read_text("utf-8"))
             self._first = int(config.get("decoder_start_token_id") or config.get("pad_token_id") or 0)
@@ -125,7 +120,7 @@ class Seq2SeqCheckpoint:
         ids = np.array([self._tokenizer.encode(f"Q: {question[:2000]} | prev_answer: {answer[:500]}").ids], np.int64)
         mask = np.ones_like(ids)
         given: dict[str, NDArray[Any]] = {"input_ids": ids, "attention_mask": mask}
-        (states,) = _run(self._encoder, given, ("last_hidden_state",), self._folder)
+        (states,) = run_model(self._encoder, given, ("last_hidden_state",), self._folder)
         written = [self._first]
         while len(written) <= LONGEST_QUESTION:
             given = {
@@ -133,7 +128,7 @@ class Seq2SeqCheckpoint:
                 "encoder_attention_mask": mask,
                 "encoder_hidden_states": states,
             }
-            (scores,) = _run(self._decoder, given, ("logits",), self._folder)
+            (scores,) = run_model(self._decoder, given, ("logits",), self._folder)
             token = int(np.argmax(scores[0, -1]))
             if token == self._last:
                 break
@@ -161,42 +156,3 @@ def _answer_lines(context: str) -> list[tuple[int, int]]:
         found.append((at + line, at + len(block)))
         at += len(block) + 2
     return found
-
-
-def _tokenizer(folder: Path, variable: str) -> Tokenizer:
-    from tokenizers import Tokenizer
-
-    check_checkpoint(variable, folder)
-    try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # tokenizers raises plain Exception
-        raise InputError(f"{variable}: {folder / 'tokenizer.json'} can't be used ({error})") from None
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def _session(path: Path, variable: str) -> InferenceSession:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors have no common base
-        raise InputError(f"{variable}: {path} can't be used ({error})") from None
-
-
-def _run(
-    session: InferenceSession, given: dict[str, NDArray[Any]], wanted: tuple[str, ...], folder: Path
-) -> list[NDArray[np.float32]]:
-    """Run a model, with the inputs that it declares."""
-    names = {known.name for known in session.get_inputs()}
-    try:
-        outputs: list[NDArray[np.float32]] = session.run(
-            list(wanted), {name: value for name, value in given.items() if name in names}
-        )
-    except Exception as error:
-        raise InputError(
-            f"{folder}: the model can't be run ({error})", hint="is it an export of the right task?"
-        ) from None
-    return outputs

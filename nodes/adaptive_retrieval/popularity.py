@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from nodes.adaptive_retrieval.context import AdaptiveRetrievalContext
-from nodes.kit.passages import fetch, open_run_index
+from nodes.kit.passages import fetch, open_run_index, run_language
 from nodes.kit.rendering import counted
 from nodes.kit.steps import logged, step
 from stores.entities import find_entities
@@ -29,11 +29,14 @@ _lock = Lock()
 async def popularity(state: Any, runtime: Runtime[AdaptiveRetrievalContext]) -> dict[str, Any]:
     """Decide whether the question `retrieves`: unless all its entities are popular. Without an entity it does.
 
+    Entities are found in English only: a question of an index in another language always retrieves.
+
     Raises:
         InputError: spaCy's English model is not installed.
         StoreError: The run's index is gone or has changed.
     """
-    names = await asyncio.to_thread(subjects, state["question"])
+    english = await asyncio.to_thread(run_language, state) == "en"
+    names = await asyncio.to_thread(subjects, state["question"]) if english else []
     if state["given"]:
         passages = await fetch(state, state["given"])
         counts = named_in(passages, names)

@@ -140,6 +140,7 @@ class AdaptiveContext(Context):
 
     def check(self) -> None:
         """An encoder that is asked for has to be there."""
+        super().check()
         if self.by_encoder("router"):
             from inference.heads.revelator import route
 

@@ -21,6 +21,7 @@ class CompactContext(Context):
     retriever: Literal["dense", "paper"] = Field(
         default="dense", title="Retriever", description="Pairs are found by meaning alone, as in the paper."
     )
+    rerank: Literal["off"] = Field(default="off", title="Rerank", description="Pairs are not reranked.")
     max_subquestions: int = Field(
         default=8, ge=1, le=16, title="Sub-questions", description="Sub-questions of a decomposition at most."
     )
@@ -35,6 +36,7 @@ class CompactContext(Context):
 
     def check(self) -> None:
         """Check that configured checkpoints of extractor and rewriter exist."""
+        super().check()
         from inference.heads.exported import check_checkpoint
 
         settings = get_settings()

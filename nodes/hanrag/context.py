@@ -93,6 +93,7 @@ class HanContext(Context):
 
     def check(self) -> None:
         """An encoder that is asked for has to be there."""
+        super().check()
         if self.by_encoder("router") or self.by_encoder("relevance") or self.by_encoder("ending"):
             from inference.heads.revelator import route
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from inference.errors import InputError
 from inference.settings import Role
 from prompts.loader import is_same_text, prompt_text
+from stores.where import parse_where
 
 if TYPE_CHECKING:
     from inference.heads.revelator import Route
@@ -76,6 +77,22 @@ class Context(BaseModel):
         description=(
             "Half of the index to search, or both fused; `bridge` is both fused and the passages that the best hits "
             "name; `paper` is the retriever of the method's paper."
+        ),
+    )
+    where: str | None = Field(
+        default=None,
+        title="Where",
+        description=(
+            'Search only passages whose metadata meet this filter, such as `year >= 2020 and author = "Lee"`. '
+            "Passages given with the question are not filtered."
+        ),
+    )
+    rerank: Literal["off", "model", "listwise"] = Field(
+        default="off",
+        title="Rerank",
+        description=(
+            "Four times as many passages are retrieved, and the most relevant kept: `model` asks the cross-encoder of "
+            "HOPGRAPH_RERANK_URL or HOPGRAPH_RERANK_MODEL, `listwise` has the chat model rank them (RankGPT)."
         ),
     )
     preset: Literal["default", "paper"] = Field(
@@ -154,6 +171,19 @@ class Context(BaseModel):
                 self.__dict__[name] = None
         return self
 
+    @field_validator("where")
+    @classmethod
+    def _where_is_a_filter(cls, text: str | None) -> str | None:
+        if text is None or not text.strip():
+            return None
+        try:
+            parse_where(text)
+        except InputError as error:
+            raise PydanticCustomError(
+                "where", "{problem}", {"problem": error.message.removeprefix("where, ")}
+            ) from None
+        return text
+
     @property
     def mode(self) -> Retriever:
         """The store's search mode."""
@@ -180,6 +210,10 @@ class Context(BaseModel):
             InputError: Something is missing; the message names the setting.
             StoreError: Trained weights can't be read.
         """
+        if self.rerank == "model":
+            from inference.rerankers.configured import check_reranker
+
+            check_reranker()
 
     def threshold_of(self, node: str) -> float | None:
         """The threshold of a node's score; None if nothing depends on it."""

@@ -50,7 +50,7 @@ def thread_id() -> str:
 
 def ledger_entry(
     id: str,
-    kind: Literal["model", "search"],
+    kind: Literal["model", "search", "rerank"],
     *,
     node: str,
     step: str,

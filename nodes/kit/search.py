@@ -7,27 +7,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
 
 from inference.embedded_server import usable_cores
 from inference.ledger import Call
+from inference.rerankers.configured import get_reranker
 from inference.settings import get_settings
 from nodes.kit.context import Context, Retriever
 from nodes.kit.deadlines import within_deadlines
 from nodes.kit.events import AskedEvent, FoundEvent, tell
 from nodes.kit.passages import fetch, open_run_index, reference
 from nodes.kit.place import ledger_entry, node_name, thread_id
-from nodes.kit.state import PassageRef
+from nodes.kit.reranking import Ranked, by_cross_encoder, listwise
+from nodes.kit.state import PassageRef, Step
 from nodes.kit.tracers import traced_searches
 from stores.given import rank_given
+from stores.index import Hit, reasons
 from stores.passages import Passage
+from stores.reranking import CANDIDATES, rerank
 
 Result = TypeVar("Result")
-_Ranked = list[list[tuple[str, float, str]]]
-"""Per query: id, score and `found_by` (of the state's passages) of its hits, best first."""
 _THREADS_FOR_SERVERS = 32
 
 
@@ -40,6 +42,8 @@ class Found:
     passages: dict[str, Passage]
     """The passages of all hits, by id."""
     calls: list[Call]
+    steps: list[Step]
+    """Steps of the reranking, which `nodes.kit.steps.logged` records."""
 
 
 async def search(
@@ -76,49 +80,84 @@ async def search(
         tell(runtime, AskedEvent(type="asked", step=step or key, node=node, question=query))
     given: list[str] = state["given"]
     how = "given" if given else mode or context.mode
+    depth = count if context.rerank == "off" else CANDIDATES * count
     async with (
         within_deadlines(runtime),
         traced_searches(state, queries, node=node, retriever=how, top_k=count) as reported,
     ):
         if given:
-            ranked, found = await _rank_given(state, given, list(queries.values()), count)
+            rows, found = await _rank_given(state, given, list(queries.values()), depth)
         else:
 
-            def run() -> tuple[_Ranked, list[Passage]]:
-                from stores.index import reasons
-
+            def run() -> tuple[list[list[Hit]], list[Passage]]:
                 index = open_run_index(state)
-                rows = index.search_many(list(queries.values()), count, mode or context.mode)
-                ranked: _Ranked = [
-                    [(hit.id, hit.score, why) for hit, why in zip(row, reasons(row), strict=True)] for row in rows
-                ]
-                return ranked, index.get(list(dict.fromkeys(hit.id for row in rows for hit in row)))
+                rows = index.search_many(list(queries.values()), depth, mode or context.mode, context.where)
+                return rows, index.get(list(dict.fromkeys(hit.id for row in rows for hit in row)))
 
-            ranked, found = await in_search_thread(run)
-        seconds = time.perf_counter() - clock
+            rows, found = await in_search_thread(run)
         passages = {passage.id: passage for passage in found}
-        hits = [[reference(passages[key], score, found_by) for key, score, found_by in row] for row in ranked]
+        ranked = await _reranked(runtime, queries, rows, passages, count, step)
+        seconds = time.perf_counter() - clock
+        hits = [
+            [
+                reference(passages[hit.id], hit.score if hit.relevance is None else hit.relevance, why)
+                for hit, why in zip(row.hits, ["given"] * count if given else reasons(row.hits), strict=False)
+            ]
+            for row in ranked
+        ]
         reported.extend(hits)
     for (key, query), refs in zip(queries.items(), hits, strict=True):
         tell(runtime, FoundEvent(type="found", step=step or key, node=node, question=query, passages=refs))
+    calls = [
+        search_call(key, context.method, node, started, seconds, [hit.id for hit in row.hits], step=step)
+        for key, row in zip(queries, ranked, strict=True)
+    ]
     return Found(
         hits=hits,
-        passages=passages,
-        calls=[
-            search_call(key, context.method, node, started, seconds, [hit for hit, _, _ in row], step=step)
-            for key, row in zip(queries, ranked, strict=True)
-        ],
+        passages={ref["id"]: passages[ref["id"]] for row in hits for ref in row},
+        calls=calls + [call for row in ranked for call in row.calls],
+        steps=[made for row in ranked for made in row.steps],
     )
 
 
 async def _rank_given(
     state: Any, ids: Sequence[str], queries: Sequence[str], count: int
-) -> tuple[_Ranked, list[Passage]]:
+) -> tuple[list[list[Hit]], list[Passage]]:
     passages = await fetch(state, ids)
     rankings = await in_search_thread(lambda: [rank_given(query, passages) for query in queries])
-    best = [ranking[:count] for ranking in rankings]
-    ranked = [[(passage.id, score, "given") for passage, score in row] for row in best]
-    return ranked, [passage for row in best for passage, _ in row]
+    rows = [
+        [Hit(passage.id, passage.title, score, None, None) for passage, score in ranking[:count]]
+        for ranking in rankings
+    ]
+    return rows, passages
+
+
+async def _reranked(
+    runtime: Runtime[Any],
+    queries: Mapping[str, str],
+    rows: Sequence[Sequence[Hit]],
+    passages: Mapping[str, Passage],
+    count: int,
+    step: str,
+) -> list[Ranked]:
+    """The hits of each query, reranked as the context says, and cut to `count`."""
+    context: Context = runtime.context
+    asked = list(zip(queries.items(), rows, strict=True))
+    if context.rerank == "listwise":
+        return [
+            await listwise(runtime, query, row, passages, count, at=f"{key}/rerank", parent=step or key)
+            for (key, query), row in asked
+        ]
+    if context.rerank == "off":
+        return [Ranked(list(row)) for row in rows]
+    reranker = await asyncio.to_thread(get_reranker)
+    found = await asyncio.gather(
+        *(in_search_thread(partial(rerank, query, row, passages, count, reranker)) for (_, query), row in asked)
+    )
+    return [
+        by_cross_encoder(context.method, query, done, len(row), at=f"{key}/rerank", parent=step or key)
+        for ((key, query), row), done in zip(asked, found, strict=True)
+    ]
 
 
 async def in_search_thread(call: Callable[[], Result]) -> Result:
@@ -129,7 +168,8 @@ async def in_search_thread(call: Callable[[], Result]) -> Result:
 def search_threads() -> int:
     """Number of concurrent searches."""
     # With a server the work is remote: more concurrent searches than cores.
-    return _THREADS_FOR_SERVERS if get_settings().embed_url or get_settings().chroma_url else usable_cores()
+    settings = get_settings()
+    return _THREADS_FOR_SERVERS if settings.embed_url or settings.chroma_url or settings.rerank_url else usable_cores()
 
 
 @lru_cache(maxsize=2)

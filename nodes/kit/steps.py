@@ -95,7 +95,11 @@ class HasCalls(Protocol):
 
 
 def logged(steps: Step | Sequence[Step], *work: HasCalls) -> dict[str, Any]:
-    """The part of a node's update that records its steps, and the calls of all its work."""
+    """The part of a node's update that records its steps, and the calls of all its work.
+
+    Work may have steps of its own, such as the reranking of a search: they follow the node's.
+    """
     rows = list(steps) if isinstance(steps, list | tuple) else [steps]
+    rows += [row for done in work for row in getattr(done, "steps", ())]
     made = {"trajectory": rows, "ledger": [call for done in work for call in done.calls]}
     return {key: value for key, value in made.items() if value}

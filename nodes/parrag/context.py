@@ -94,6 +94,7 @@ class ParContext(Context):
 
     def check(self) -> None:
         """A scorer that is asked for has to be named."""
+        super().check()
         settings = get_settings()
         if self.attribution == "attrscore" and not (settings.attribution_url or settings.attribution_model):
             raise InputError(

@@ -206,7 +206,7 @@ function costOf(ledger: { kind: string; prompt_tokens: number; completion_tokens
   const made = ledger.filter((call) => call.kind === "model" && !call.cached);
   const sum = (of: (call: (typeof made)[number]) => number) => made.reduce((all, call) => all + of(call), 0);
   const counted = (count: number, word: string) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-  return [counted(made.length, "call"), counted(ledger.length - made.length, "search").replace("searchs", "searches"),
+  return [counted(made.length, "call"), counted(ledger.filter((call) => call.kind === "search").length, "search").replace("searchs", "searches"),
     `${sum((call) => call.prompt_tokens).toLocaleString("en")} + ${sum((call) => call.completion_tokens).toLocaleString("en")} tokens`,
     `${sum((call) => call.seconds).toFixed(1)} s`].join(" · ");
 }

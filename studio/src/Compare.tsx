@@ -34,14 +34,21 @@ function show(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value, null, 1) ?? "not set");
 }
 
+const KEPT = 90;
+
+/** A stretch that is equal on both sides, without its middle: what differs is then in sight. */
+function shortened(text: string): string {
+  return text.length <= 3 * KEPT ? text : `${text.slice(0, KEPT)}\n⋯\n${text.slice(-KEPT)}`;
+}
+
 function Pair({ name, mine, theirs }: { name: string; mine: string; theirs: string }) {
   const long = mine.length + theirs.length > 20_000;
   const parts = long ? [] : diffWordsWithSpace(mine, theirs);
   return (
     <section className="pair" data-differs={name}>
       <h4>{name}</h4>
-      <div><pre tabIndex={0}>{long ? mine : parts.filter((part) => !part.added).map((part, at) => part.removed ? <del key={at}>{part.value}</del> : <span key={at}>{part.value}</span>)}</pre></div>
-      <div><pre tabIndex={0}>{long ? theirs : parts.filter((part) => !part.removed).map((part, at) => part.added ? <ins key={at}>{part.value}</ins> : <span key={at}>{part.value}</span>)}</pre></div>
+      <div><pre tabIndex={0}>{long ? mine : parts.filter((part) => !part.added).map((part, at) => part.removed ? <del key={at}>{part.value}</del> : <span key={at}>{shortened(part.value)}</span>)}</pre></div>
+      <div><pre tabIndex={0}>{long ? theirs : parts.filter((part) => !part.removed).map((part, at) => part.added ? <ins key={at}>{part.value}</ins> : <span key={at}>{shortened(part.value)}</span>)}</pre></div>
     </section>
   );
 }

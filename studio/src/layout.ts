@@ -12,9 +12,11 @@ export interface Drawing {
 }
 
 const HEIGHT = 36;
+/** Large, so it is fetched beside everything else and not only when the first graph is there. */
+const elk = import("elkjs/lib/elk.bundled.js");
 
 export async function layOut(graph: Graph): Promise<Drawing> {
-  const { default: Elk } = await import("elkjs/lib/elk.bundled.js");
+  const { default: Elk } = await elk;
   const names = graph.nodes.map((node) => String(node.id));
   const boxes = [...new Set(names.filter((name) => name.includes(":")).map((name) => name.split(":")[0]!))];
   const leaf = (name: string): ElkNode => ({ id: name, width: widthOf(name), height: HEIGHT });

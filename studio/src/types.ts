@@ -19,7 +19,7 @@ export interface Step {
 
 export interface Call {
   id: string;
-  kind: "model" | "search";
+  kind: "model" | "search" | "rerank";
   node: string;
   step: string;
   prompt: string;

@@ -106,7 +106,7 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
 
   /** Follow a run that another page or an earlier view of this one has started. */
   useEffect(() => {
-    if (!thread || started.current) return;
+    if (!thread || !method || started.current) return;
     const ended = new AbortController();
     void (async () => {
       const rows = await client.runs.list(thread, { limit: 5 }).catch(() => []);
@@ -121,7 +121,7 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
       setLive(null);
     })();
     return () => ended.abort();
-  }, [thread, listen]);
+  }, [thread, method, listen]);
 
   const start = useCallback(
     async (options: RunOptions, base: Values) => {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -42,13 +43,22 @@ def steps_of(state: Any) -> dict[str, Any]:
 def cut_at_every_call(model, monkeypatch):
     """Runs a question once undisturbed, and then once for each of its calls with the endpoint down at that call.
 
-    Resumed, a run has the same result, and no call whose reply is committed is made again.
+    Resumed, a run has the same result, and no call whose reply is committed is made again. `asked_by` names the graph's
+    node of calls that are recorded under another name.
     """
     monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
     # One call at a time: one that is under way beside the one that fails may be made again.
     monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
 
-    async def check(method: str, script: Callable[[], Script], question: str, contexts: Any, **settings: Any) -> Any:
+    async def check(
+        method: str,
+        script: Callable[[], Script],
+        question: str,
+        contexts: Any,
+        *,
+        asked_by: Mapping[str, str] = MappingProxyType({}),
+        **settings: Any,
+    ) -> Any:
         server = model(script())
         get_settings.cache_clear()
         async with open_checkpoints() as saver:
@@ -61,7 +71,8 @@ def cut_at_every_call(model, monkeypatch):
                 failed = await ask(question, context, saver, thread=thread, contexts=contexts)
                 assert failed["status"] == "failed"
                 assert failed["error"]["kind"] == "endpoint"
-                assert failed["error"]["node"] in {request.node for request in server.requests[down_at:]}
+                down = {request.node for request in server.requests[down_at:]}
+                assert failed["error"]["node"] in {asked_by.get(node, node) for node in down}
                 answered = {request.id for request in server.requests[:down_at]}
                 assert answered <= (committed := await committed_calls(saver, thread))
                 begun = len(server.requests)

@@ -22,7 +22,7 @@ def test_passages_come_as_objects_documents_and_files(home, tmp_path):
     given = [
         ROW,
         Passage(id="tower", title="The Blue Tower", text="The Blue Tower is an opera."),
-        Document(id="film", page_content="Zorba's Night is a film.", metadata={"title": "Zorba's Night"}),
+        Document(id="film", page_content="Zorba's Night is a film.", metadata={"title": "Zorba's Night", "year": 1971}),
         folder,
     ]
     stages = []
@@ -34,6 +34,7 @@ def test_passages_come_as_objects_documents_and_files(home, tmp_path):
     assert index.search("round the Earth", 1)[0].title == "Moon"
     (found,) = HopgraphRetriever(index="mine", k=1).invoke("Which film?")
     assert (found.id, found.metadata["title"]) == ("film", "Zorba's Night")
+    assert [hit.id for hit in index.search("Zorba", 5, where="year = 1971")] == ["film"]
 
 
 def test_a_path_may_stand_for_the_list_and_passages_be_added(home, tmp_path):

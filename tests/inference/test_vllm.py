@@ -28,6 +28,7 @@ from inference.encoders.minilm import built_in_encoder
 from inference.endpoint import Endpoint
 from inference.errors import EndpointError, PromptTooLong
 from inference.limiter import priority
+from inference.rerankers.configured import get_reranker
 from inference.settings import Settings, get_settings
 from inference.structured import field_logprobs, field_span, parse_output
 from stores.checkpoints import open_checkpoints
@@ -324,7 +325,7 @@ def test_the_gate_of_prunerag_has_confidences(evaluation):
     assert all(0.0 < step["score"] <= 1.0 for step in gated)
 
 
-def test_an_index_is_built_and_searched_with_its_embeddings(tmp_path, home, monkeypatch, capsys):
+def test_an_index_is_built_searched_and_reranked_with_its_embeddings(tmp_path, home, monkeypatch, capsys):
     texts = ["Ann Lee was born in Paris.", "Bananas are yellow.", "A film by a French director. " * 100]
     built_in = built_in_encoder().encode_passages(texts[:2])
     with serving(tmp_path / "embeddings.log", embeddings=True) as url:
@@ -337,3 +338,10 @@ def test_an_index_is_built_and_searched_with_its_embeddings(tmp_path, home, monk
         capsys.readouterr()
         assert run_app(["search", "Who directed Nezha Conquers the Dragon King?", "--index", INDEX, "--json"]) == 0
         assert capsys.readouterr().out
+        # The same server reranks, by the cosines of the embedding model.
+        monkeypatch.setenv("HOPGRAPH_RERANK_URL", url)
+        get_settings.cache_clear()
+        scores = get_reranker().rerank("Where was Ann Lee born?", texts)
+        assert scores.values[0] > max(scores.values[1:])
+        assert (scores.model, scores.truncated) == ("all-MiniLM-L6-v2", 1)
+        assert scores.tokens > 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from hopgraph.methods import METHODS
 from tests.installed.blocks import read_blocks
 from tests.installed.places import LIMIT, ROOT, Place
 
@@ -72,3 +74,21 @@ async def test_every_step_is_reported_and_the_run_can_be_read(config):
         run = await client.call_tool("get_run", {"thread": result.structured_content["thread"]})
     assert any("Search" in message for message in told), told
     assert {"router", "retriever"} <= {step["node"] for step in run.structured_content["steps"]}
+
+
+async def test_every_method_answers(config):
+    server = json.loads(config.read_text())["mcpServers"]["hopgraph"]
+
+    async def ask(client: Client, method: str) -> object:
+        given = {"settings": {"max_tokens": 64, "top_k": 2}}
+        if method == "no_retrieval":
+            given = {"settings": {"max_tokens": 64}, "index": None}
+        asked = ASKED | given | {"method": method}
+        result = await client.call_tool("ask", asked, read_timeout_seconds=LIMIT)
+        if result.is_error:  # what so small a model writes need not be of any use
+            return "could not be used" in result.content[0].text or result.content[0].text
+        return result.structured_content["status"] in ("answered", "unanswerable")
+
+    async with Client(stdio_client(StdioServerParameters(**server))) as client:
+        found = await asyncio.gather(*(ask(client, method) for method in METHODS))
+    assert dict(zip(METHODS, found, strict=True)) == dict.fromkeys(METHODS, True)

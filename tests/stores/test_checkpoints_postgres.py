@@ -168,6 +168,7 @@ async def test_the_newest_threads_are_listed_with_their_metadata(url: str) -> No
                 await saver.aput(config, empty_checkpoint(), metadata, {})
         newest, total = await kept_threads(saver, 2)
     assert [(row.id, row.metadata["graph_id"]) for row in newest] == [("kept-2", "kept-2.1"), ("kept-1", "kept-1.1")]
+    assert newest[0].used > newest[1].used
     assert total == before + 2
 
 

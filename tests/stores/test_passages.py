@@ -23,7 +23,7 @@ def test_reads_plain_and_gzipped_lines_alike(tmp_path):
     packed = tmp_path / "p.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert list(read_passages(plain)) == list(read_passages(packed))
-    assert next(read_passages(plain)) == Passage("a", "T", "One. Two.", ("One.", "Two."))
+    assert next(read_passages(plain)) == Passage("a", "T", "One. Two.", ("One.", "Two."), metadata={"url": "x"})
     assert [number for number, _ in read_numbered(plain)] == [1, 3]
 
 

@@ -277,7 +277,7 @@ def test_markup_in_a_passage_its_title_a_prompt_and_a_thread_s_name_is_shown_and
         get_settings.cache_clear()
         build_index("hostile", [Passage(id="film", title=HOSTILE, text=f"{HOSTILE} The film was directed by Ann Lee.")])
     get_settings.cache_clear()
-    context = {"index": "hostile", "prompt_answer": f"{HOSTILE} {{{{question}}}} {{{{passages}}}}"}
+    context = {"index": "hostile", "prompt_answer": f"{HOSTILE} {{{{question}}}} {{{{evidence}}}}"}
     thread, _ = client.run(studio.url, "standard_rag", {"question": QUESTION}, context=context)
     client.call(studio.url, "PATCH", f"/threads/{thread}", {"metadata": {"question": f"{HOSTILE} named"}})
     visit.open(f"?thread={thread}")

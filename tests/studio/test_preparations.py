@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from hopgraph.studio.assistants import assistants
 from hopgraph.studio.server import environment, graphs
 from inference.errors import EndpointError, InputError
 from inference.settings import get_settings
-from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints, open_served_checkpoints
+from stores.checkpoints import KeptThread, checkpoint_place, kept_threads, open_checkpoints, open_served_checkpoints
 from tests.studio.conftest import HOME
 
 ROOT = Path(__file__).parents[2]
@@ -205,6 +206,9 @@ async def test_the_newest_threads_are_listed_and_the_one_that_is_named(model):
         kept, total = await kept_threads(saver, 3)
     assert [row.id for row in kept] == ["by-hand", ids[3], ids[2]]
     assert total == 5
+    assert timedelta() <= datetime.now(UTC) - kept[0].used < timedelta(hours=1)
+    assert kept[0].used > kept[1].used
+    assert KeptThread("x", {}, "no id of LangGraph's").used.year == 1970
     rows, more, opened = await _threads(checkpoint_place(), ids[0])
     assert rows == [(key, "standard_rag", f"Question {number}?") for number, key in reversed([*enumerate(ids)])]
     assert more == 0

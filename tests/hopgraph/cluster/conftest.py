@@ -23,8 +23,8 @@ def three_nodes():
         started.shutdown()
 
 
-def _start(attempts: int = 3):
-    """Ray gives a node thirty seconds to start, which a busy machine may exceed."""
+def _start(attempts: int = 5):
+    """A node gives its agents fifteen seconds to start, which a busy machine may exceed."""
     from ray.cluster_utils import Cluster
 
     made = Cluster()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections import Counter
@@ -11,10 +12,12 @@ import pytest
 
 from hopgraph.cluster import indexing
 from inference.settings import get_settings
-from stores.build import BATCH
+from stores.build import BATCH, build_index
 from stores.index import MODES, open_index
+from stores.manifest import Manifest, index_folder
 from tests.hopgraph.cluster.conftest import kill_node
 from tests.inference.encoders.test_endpoint import Server
+from tests.stores.conftest import encoder  # noqa: F401
 from tests.stores.hashing_encoder import HashingEncoder
 from tests.stores.test_shards import random_passages
 
@@ -148,3 +151,16 @@ def test_options_that_do_not_fit_are_named(hopgraph, embeddings, corpus):
         assert code == 2
         assert said in err
     assert embeddings.texts == []
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_shard_that_two_nodes_write_is_there_once(encoder, shards):  # noqa: F811
+    given = random_passages(8)
+    version = index_folder("x") / "versions" / build_index("x", given, shards=shards).manifest.version
+    stored = Manifest.read(version)
+    shutil.rmtree(version / "dense")
+    for _ in range(2):
+        counts = [indexing._store_shard(None, (str(version), stored, shard)) for shard in range(shards)]
+        assert sum(counts) == 8
+    assert list((version / "attempts").iterdir()) == []
+    assert [open_index("x").search(p.text, 1, "dense")[0].id for p in given] == [p.id for p in given]

@@ -51,7 +51,7 @@ async def test_ask_gives_answer_and_evidence_and_tells_each_step(server, model):
         answer = result.structured_content
         assert not result.is_error
         assert (answer["answer"], answer["status"]) == ("Paris", "answered")
-        assert {"number", "id", "title", "text"} == set(answer["evidence"][0])
+        assert {"number", "id", "title", "text", "page", "headings", "file"} == set(answer["evidence"][0])
         assert [number for number, _ in told] == list(range(1, len(told) + 1))
         assert any(message.startswith("Search: ") for _, message in told)
         run = (await client.call_tool("get_run", {"thread": answer["thread"]})).structured_content
@@ -60,13 +60,21 @@ async def test_ask_gives_answer_and_evidence_and_tells_each_step(server, model):
     assert {"analyzer", "generator"} <= {step["node"] for step in run["steps"]}
 
 
+async def test_ask_takes_settings_of_the_method(server, model):
+    model(answering)
+    async with Client(f"{server.url}/mcp") as client:
+        asked = {"question": QUESTION, "method": "standard_rag", "settings": {"top_k": 1}}
+        result = await client.call_tool("ask", asked)
+    assert len(result.structured_content["evidence"]) == 1
+
+
 async def test_search_and_read_passage_find_the_same_text(server):
     async with Client(f"{server.url}/mcp") as client:
         found = (await client.call_tool("search", {"query": "Ann Lee born", "index": INDEX, "k": 2})).structured_content
         assert len(found["passages"]) == 2
         first = found["passages"][0]
         read = (await client.call_tool("read_passage", {"id": first["id"], "index": INDEX})).structured_content
-        assert read == {key: first[key] for key in ("id", "title", "text")}
+        assert read == {key: first[key] for key in ("id", "title", "text", "page", "headings")}
         indexes = (await client.call_tool("list_indexes", {})).structured_content
         assert indexes == {"indexes": [{"name": INDEX, "passages": 5, "state": "complete"}]}
         methods = (await client.call_tool("list_methods", {})).structured_content["methods"]
@@ -80,8 +88,13 @@ async def test_search_and_read_passage_find_the_same_text(server):
         ("ask", {"question": "x", "method": "nothing"}, "does not exist"),
         ("ask", {"question": "x", "index": "../x"}, "does not exist"),
         ("ask", {"question": " "}, "is empty"),
+        ("ask", {"question": "x", "settings": {"top_k": 0}}, "top_k: Input should be greater"),
+        ("ask", {"question": "x", "settings": {"gold": []}}, "gold: unknown setting"),
+        ("ask", {"question": "x", "settings": {"index": "other"}}, "is an argument of its own"),
+        ("ask", {"question": "x", "settings": []}, "settings"),
         ("search", {"query": "x", "index": "../../etc"}, "index"),
         ("search", {"query": " ", "index": INDEX}, "is empty"),
+        ("search", {"query": "x", "index": INDEX, "where": "year >"}, "where, column 7: expected a value"),
         ("search", {"query": "x", "index": INDEX, "k": 1000}, "less than or equal to 50"),
         ("read_passage", {"id": "nothing", "index": INDEX}, "is not in index"),
         ("get_run", {"thread": "../../x"}, "is not a thread id"),

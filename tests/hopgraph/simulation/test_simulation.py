@@ -187,6 +187,23 @@ def test_searching_and_reading_are_real(simulate, home, tmp_path, capfd, model):
     assert "Simulation in part" in (tmp_path / "real" / "report.html").read_text("utf-8")
 
 
+def test_a_perfect_reranker_puts_what_states_a_fact_first(simulate):
+    from stores.build import build_index
+    from stores.passages import Passage
+
+    about = [Passage(f"d{n}", "Northern Lights", f"Northern Lights, director, born, {n}") for n in range(6)]
+    build_index("films", about + [Passage(f"p{n}", row["title"], row["text"]) for n, row in enumerate(FILMS)])
+    rows = [{**BRIDGE, "gold_ids": ["p0", "p1"]}]
+    words = ("-m", "standard_rag,parrag", "--index", "films", "--set", "top_k=2")
+    _, plain, _ = simulate(rows, *words, out="plain")
+    _, ranked, _ = simulate(rows, *words, "--set", "rerank=listwise", out="ranked")
+    assert plain["standard_rag", "bridge"]["answer"] == ""
+    assert {line["answer"] for line in ranked.values()} == {"Fargo"}
+    assert all(not step["fallback"] for line in ranked.values() for step in line["trajectory"])
+    _, wrong, _ = simulate(rows, *words, "--set", "rerank=listwise", "--wrong", "1", out="wrong")
+    assert not set(wrong["standard_rag", "bridge"]["retrieved"]) & {"p0", "p1"}
+
+
 def test_agents_err_as_often_as_asked_and_the_same_way_each_time(simulate):
     words = ("-m", "hanrag,parrag,prism,prunerag,standard_rag", "--contexts", "--wrong")
     _, right, _ = simulate(ALL, *words, "0", out="right")
