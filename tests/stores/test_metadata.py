@@ -32,9 +32,9 @@ def passages(count=120):
     ]
 
 
-@pytest.fixture
-def index(encoder):
-    build_index("x", passages())
+@pytest.fixture(params=[1, 3])
+def index(encoder, request):
+    build_index("x", passages(), shards=request.param)
     return open_index("x")
 
 
