@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hopgraph.sources import find_sources, read_sources
+from hopgraph.reading import Reading
+from hopgraph.sources import Unread, find_sources
 from inference.errors import InputError
 from stores.build import add_to_index
 from stores.build import build_index as build
@@ -23,6 +24,7 @@ def build_index(
     *,
     add: bool = False,
     language: str | None = None,
+    strict: bool = True,
     shards: int | None = None,
     progress: Progress | None = None,
 ) -> Built:
@@ -36,10 +38,12 @@ def build_index(
         name: Letters, digits, '-', '_' and '.'.
         passages: Each one a mapping with `text` and optionally `id`, `title` and `sentences`, whose other fields are
             metadata; a `Passage`; a LangChain `Document` (`metadata["title"]` is its title); or the path of a file
-            (.jsonl, .jsonl.gz, txt, md, html, pdf, csv) or of a folder with such files. A single path may stand for the
-            list.
+            (.jsonl, .jsonl.gz, txt, md, html, pdf, docx, pptx, xlsx, epub, csv) or of a folder with such files. A
+            single path may stand for the list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
-        language: Language of the passages, such as `de`; default: English, and with `add` the index's.
+        language: Language of the passages, such as `de`. Default: as the index has, or English.
+        strict: Raise for a file that can't be read; otherwise it is in `Built.failed`, with the reason, and the others
+            are indexed.
         shards: Number of parts of a large index. Default: as many as it has, or one. Not with `add`.
         progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
             done, and of how many (None: not known yet).
@@ -52,14 +56,19 @@ def build_index(
     given = [passages] if isinstance(passages, str | Path) else passages
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"passages: must be a list, not {type(given).__name__}")
+    failed: list[Unread] = []
+    located = _located(given, strict, failed)
+    if add and shards is not None:
+        raise InputError("shards: can't be given with add", hint="stores.build.rebuild_index changes the number")
     if add:
-        if shards is not None:
-            raise InputError("shards: can't be given with add", hint="stores.build.rebuild_index changes the number")
-        return add_to_index(name, _located(given), progress=progress, language=language)
-    return build(name, _located(given), shards=shards, progress=progress, language=language)
+        built = add_to_index(name, located, progress=progress, language=language)
+    else:
+        built = build(name, located, shards=shards, progress=progress, language=language)
+    built.failed = [unread.reason for unread in failed]
+    return built
 
 
-def _located(given: Iterable[object]) -> Iterator[Located]:
+def _located(given: Iterable[object], strict: bool, failed: list[Unread]) -> Iterator[Located]:
     for number, one in enumerate(given):
         where = f"passages[{number}]"
         if isinstance(one, Passage):
@@ -67,7 +76,10 @@ def _located(given: Iterable[object]) -> Iterator[Located]:
         elif isinstance(one, Mapping):
             yield Located(where, as_passage(dict(one), where))
         elif isinstance(one, str | Path):
-            yield from read_sources(find_sources([Path(one)]).files)
+            sources = find_sources([Path(one)], strict=strict)
+            reading = Reading(sources.files, strict=strict)
+            yield from reading.tried()
+            failed += [*sources.failed, *reading.failed]
         else:
             yield Located(where, _of_document(one, where))
 

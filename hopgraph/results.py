@@ -20,6 +20,10 @@ class EvidencePassage(TypedDict):
     text: str
     score: float
     found_by: str
+    page: str
+    """Where in its document it is, such as `page 3`; "" if unknown."""
+    headings: list[str]
+    """The path of headings above it, outermost first."""
 
 
 class Change(TypedDict):

@@ -6,45 +6,78 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as with_values
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inference.errors import InputError
-from stores.collect import Located
-from stores.passages import read_numbered
 
-_JSON_LINES = (".jsonl", ".jsonl.gz")
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+JSON_LINES = (".jsonl", ".jsonl.gz")
+IGNORE_FILE = ".hopgraphignore"
+"""Patterns of files that are not read, as in `.gitignore`; in any folder, for what is below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file or folder that could not be read."""
+
+    file: str
+    reason: str
+    """What is wrong; begins with the file's name."""
+    hint: str
 
 
 @dataclass
 class Sources:
-    """Files to read, in order, and the files skipped in folders."""
+    """Files to read, in order, and what is not read in folders."""
 
     files: list[Path] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    """How many files of a folder are not read, by suffix or by cause."""
+    """How many files of folders are not read, by suffix or by cause."""
+    passed: list[str] = field(default_factory=list)
+    """Those of them that have a suffix that is read, each with the cause: empty, excluded, ..."""
+    failed: list[Unread] = field(default_factory=list)
+    """Folders that can't be read."""
 
     def __str__(self) -> str:
-        found = f"read {len(self.files):,} file{'' if len(self.files) == 1 else 's'}"
-        if not self.skipped:
-            return found
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.skipped.most_common())
-        return f"{found}, skipped {self.skipped.total():,} ({kinds})"
+        return self.summary()
+
+    def summary(self, unread: int = 0) -> str:
+        """What was read and skipped; `unread`: how many of the files could not be read."""
+        count = len(self.files) - unread
+        parts = [f"read {count:,} file{'' if count == 1 else 's'}"]
+        if unread:
+            parts.append(f"could not read {unread:,}")
+        if self.skipped:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.skipped.most_common())
+            parts.append(f"skipped {self.skipped.total():,} ({kinds})")
+        return ", ".join(parts)
 
 
-def find_sources(paths: Sequence[Path]) -> Sources:
+def find_sources(paths: Sequence[Path], *, exclude: Sequence[str] = (), strict: bool = False) -> Sources:
     """The files named, and those below the folders named, sorted; each once.
 
-    In folders, hidden entries, empty files, links to folders and files of other kinds are skipped and counted.
+    In folders, hidden entries, empty files, links to folders, files of other kinds and those that a pattern or an
+    `IGNORE_FILE` excludes are skipped and counted.
+
+    Args:
+        paths: Files and folders.
+        exclude: Patterns as in `.gitignore`, relative to each folder named.
+        strict: Raise for a folder below that can't be read, instead of reporting it in `failed`.
 
     Raises:
-        InputError: A path does not exist, or a folder has no file that can be read.
+        InputError: A path does not exist, a pattern is invalid, or a folder has no file that can be read.
     """
     found = Sources()
+    given = _patterns(exclude, "--exclude")
     for path in paths:
         if path.is_dir():
             before = len(found.files)
-            below = list(_below(path, found.skipped))
+            below = list(_below(path, given, found))
+            if strict and found.failed:
+                raise InputError(found.failed[0].reason, hint=found.failed[0].hint)
             if not below:
                 skipped = f"; {found}" if found.skipped else ""
                 raise InputError(f"{path}: no file in this folder can be read{skipped}", hint=f"these can: {_kinds()}")
@@ -57,44 +90,51 @@ def find_sources(paths: Sequence[Path]) -> Sources:
     return found
 
 
-def read_sources(files: Sequence[Path]) -> Iterator[Located]:
-    """All passages of files, each with its place and its file.
-
-    Raises:
-        InputError: A file can't be read; the message names it, and the line where there is one.
-    """
-    for path in files:
-        yield from read_source(path, str(path))
-
-
-def read_source(path: Path, name: str) -> Iterator[Located]:
-    """All passages of a file, which is named otherwise in them. Errors as for `read_sources`."""
-    if is_json_lines(path):
-        for line, passage in read_numbered(path):
-            yield Located(f"{name}, line {line}", with_values(passage, file=name))
-    else:
-        from stores.documents import load_documents
-
-        for number, passage in enumerate(load_documents(path, name=name), start=1):
-            yield Located(f"{name}, passage {number}", with_values(passage, file=name))
-
-
 def is_json_lines(path: Path) -> bool:
     """Whether a file has a passage a line; the others are documents."""
-    return path.name.lower().endswith(_JSON_LINES)
+    return path.name.lower().endswith(JSON_LINES)
 
 
-def _below(folder: Path, skipped: Counter[str]) -> Iterator[Path]:
+def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterator[Path]:
+    specs = {folder: [given]} if given else {}
+    skipped = found.skipped
+
+    def unreadable(error: OSError) -> None:
+        reason = f"{error.filename}: can't be read ({error.strerror})"
+        found.failed.append(Unread(str(error.filename), reason, "check its permissions"))
+
     # Links to folders are not followed, so that a link to a folder above can't make a loop.
-    for here, folders, names in os.walk(folder, onerror=_unreadable):
-        skipped["hidden"] += sum(name.startswith(".") for name in [*folders, *names])
-        links = [name for name in folders if not name.startswith(".") and (Path(here) / name).is_symlink()]
-        skipped["link to a folder"] += len(links)
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
-        for name in sorted(name for name in names if not name.startswith(".")):
-            path = Path(here) / name
-            if cause := _passed_over(path):
+    for name, folders, names in os.walk(folder, onerror=unreadable):
+        here = Path(name)
+        if IGNORE_FILE in names and (spec := _ignored_by(here / IGNORE_FILE)):
+            specs.setdefault(here, []).append(spec)
+        above = [(base, spec) for base, those in specs.items() if here.is_relative_to(base) for spec in those]
+
+        def excluded(path: Path, end: str = "", above: list[tuple[Path, GitIgnoreSpec]] = above) -> bool:
+            return any(spec.match_file(path.relative_to(base).as_posix() + end) for base, spec in above)
+
+        kept = []
+        for name in sorted(folders):
+            if name.startswith("."):
+                skipped["hidden"] += 1
+            elif (here / name).is_symlink():
+                skipped["link to a folder"] += 1
+            elif excluded(here / name, "/"):
+                skipped["excluded folder"] += 1
+            else:
+                kept.append(name)
+        folders[:] = kept
+        for name in sorted(names):
+            path = here / name
+            if name.startswith("."):
+                skipped["hidden"] += name != IGNORE_FILE
+            elif excluded(path):
+                skipped["excluded"] += 1
+            elif not name.lower().endswith((*JSON_LINES, *_suffixes())):
+                skipped[path.suffix.lower() or "without a suffix"] += 1
+            elif cause := _passed_over(path):
                 skipped[cause] += 1
+                found.passed.append(f"{path}: {cause}")
             else:
                 yield path
     for cause in [cause for cause, count in skipped.items() if not count]:
@@ -102,21 +142,39 @@ def _below(folder: Path, skipped: Counter[str]) -> Iterator[Path]:
 
 
 def _passed_over(path: Path) -> str:
-    """Why a file of a folder is not read; "" if it is."""
-    from stores.documents import SUFFIXES
-
-    if not path.name.lower().endswith((*_JSON_LINES, *SUFFIXES)):
-        return path.suffix.lower() or "without a suffix"
+    """Why a file of a kind that is read is not; "" if it is."""
     if not path.is_file():
-        return "not a regular file"
+        return "broken link" if path.is_symlink() else "not a regular file"
     return "" if path.stat().st_size else "empty"
 
 
-def _kinds() -> str:
+def _ignored_by(path: Path) -> GitIgnoreSpec | None:
+    try:
+        lines = path.read_text("utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror})", hint="check its permissions") from error
+    return _patterns(lines, str(path))
+
+
+def _patterns(lines: Sequence[str], where: str) -> GitIgnoreSpec | None:
+    if not lines:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    for number, line in enumerate(lines, start=1):
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except ValueError as error:
+            at = where if where.startswith("--") else f"{where}, line {number}"
+            raise InputError(f"{at}: not a pattern: {line!r} ({error})", hint="as in .gitignore") from None
+    return GitIgnoreSpec.from_lines(lines)
+
+
+def _suffixes() -> tuple[str, ...]:
     from stores.documents import SUFFIXES
 
-    return " ".join((*_JSON_LINES, *SUFFIXES))
+    return SUFFIXES
 
 
-def _unreadable(error: OSError) -> None:
-    raise InputError(f"{error.filename}: can't be read ({error.strerror})", hint="check its permissions") from error
+def _kinds() -> str:
+    return " ".join((*JSON_LINES, *_suffixes()))

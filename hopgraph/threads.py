@@ -152,6 +152,8 @@ async def evidence_passages(found: Thread, saver: BaseCheckpointSaver[str]) -> l
             text=texts[ref["id"]].text if ref["id"] in texts else "",
             score=ref["score"],
             found_by=ref["found_by"],
+            page=texts[ref["id"]].page if ref["id"] in texts else ref.get("page", ""),
+            headings=list(texts[ref["id"]].headings) if ref["id"] in texts else [],
         )
         for ref in refs
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -51,6 +51,7 @@ def build_index(
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
     language: str | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     """Build an index, or replace all passages of an existing one.
 
@@ -66,7 +67,9 @@ def build_index(
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
-        language: Language of the passages, a code of `stores.languages`; default: English. Additions are in it, too.
+        language: Language of the passages, a code of `stores.languages`; default: as the index has, or English.
+        files: Digests of the files of the passages, by `Passage.file`; looked at when all passages are read. They are
+            kept for files whose passages are all in the index as they were given: see `Records.files`.
 
     Raises:
         InputError: The name is invalid, the language is unknown, there are no passages, or fewer shards than Chroma
@@ -85,6 +88,7 @@ def build_index(
         workers=workers,
         confirm=confirm,
         language=language,
+        files=files or {},
     )
 
 
@@ -156,6 +160,7 @@ def _build(
     workers: Workers | None = None,
     confirm: Callable[[Built], None] | None = None,
     language: str | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     language = check_language(language) if language is not None else None
     started = time.perf_counter()
@@ -177,7 +182,7 @@ def _build(
                     f"index {name!r} is in the language {before.language}, not {language}",
                     hint="an index has one language: make another index, or replace this one",
                 )
-        language = language or _language_of(old, anew=base == "nothing")
+        language = language or _language_of(old)
         if language != ENGLISH and not isinstance(workers, InProcess):
             raise InputError(
                 f"index {name!r} is in the language {language}, and a cluster splits English sentences only",
@@ -192,11 +197,13 @@ def _build(
         new.mkdir(parents=True)
         (new / "in_use").touch()
         with contextlib.closing(Records(new / "passages.sqlite", writable=True)) as records:
+            base_version = None if base == "nothing" else old
             with splitting(language):
-                kept_from = None if base == "nothing" else old
-                collect(records, passages, kept_from, remove, result, tell, workers.fill_sentences)
+                altered = collect(records, passages, base_version, remove, result, tell, workers.fill_sentences)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
+            known = files if files is not None else _files(old)
+            records.set_files({path: digest for path, digest in known.items() if path not in altered})
             content = content_hash(old, records)
             if confirm is not None and result.replaces and not content.known:
                 confirm(result)
@@ -229,12 +236,19 @@ def _build(
     return result
 
 
-def _language_of(version: Path | None, *, anew: bool) -> str:
-    """The language of a version that is kept; English for a new or damaged one."""
-    if version is not None and not anew:
+def _language_of(version: Path | None) -> str:
+    """The language of a version; English for a new or damaged one."""
+    if version is not None:
         with contextlib.suppress(StoreError):
             return Manifest.read(version).language
     return ENGLISH
+
+
+def _files(old: Path | None) -> dict[str, str]:
+    if old is None:
+        return {}
+    with contextlib.closing(Records(old / "passages.sqlite")) as before:
+        return before.files()
 
 
 def _encode(records: Records, kept: KeptVectors, encoder: str, workers: Workers, result: Built, tell: Progress) -> int:

@@ -41,6 +41,8 @@ class Built:
     """Locations of duplicate ids; the first passage of an id is kept."""
     empties: list[str] = field(default_factory=list)
     """Locations of passages without text, which are skipped."""
+    failed: list[str] = field(default_factory=list)
+    """Files that could not be read, each with the reason; set by who reads them."""
     replaced: int = 0
     """Passages or articles already in the index that were given again."""
     replaces: int = 0
@@ -62,8 +64,12 @@ def collect(
     result: Built,
     tell: Progress,
     fill_sentences: Callable[[Iterable[list[Passage]]], Iterator[list[Passage]]],
-) -> None:
-    """Write the passages of the new version: those kept from the old one, then the given ones."""
+) -> set[str]:
+    """Write the passages of the new version: those kept from the old one, then the given ones.
+
+    Returns the altered files: those whose passages are not here exactly as one reading of the file gives them, since
+    some were replaced, removed, added, split, or dropped as duplicates.
+    """
     intake = _Intake(result)
     fresh: list[Passage] = []
     given = intake.accept(passages)
@@ -71,7 +77,8 @@ def collect(
     if old is not None:
         fresh = list(given)
         with contextlib.closing(Records(old / "passages.sqlite")) as before:
-            given = _keep(before, records, fresh, set(remove), result)
+            intake.altered.update(passage.file for passage in fresh)
+            given = _keep(before, records, fresh, set(remove), result, intake.altered)
     for batch in fill_sentences(batches(given, READ_BATCH)):
         records.append(batch)
         tell("read", records.count, None)
@@ -81,6 +88,7 @@ def collect(
                 "this would remove every passage", hint="an index holds at least one; `hopgraph rm index` deletes it"
             )
         raise InputError("no passages with a text were given", hint="see whether the files are the right ones")
+    return intake.altered
 
 
 class _Intake:
@@ -89,6 +97,8 @@ class _Intake:
     def __init__(self, result: Built) -> None:
         self._result = result
         self._ids: set[str] = set()
+        self.altered: set[str] = set()
+        """Files of which a passage was dropped or split."""
 
     def accept(self, passages: Iterable[Passage | Located]) -> Iterator[Passage]:
         for number, item in enumerate(passages, start=1):
@@ -98,15 +108,18 @@ class _Intake:
                 self._result.empties.append(where)
             elif passage.id in self._ids:
                 self._result.duplicates.append(f"{where}: id {passage.id}")
+                self.altered.add(passage.file)
             else:
                 self._ids.add(passage.id)
                 parts = split_passage(passage)
+                if parts != [passage]:
+                    self.altered.add(passage.file)
                 self._ids.update(part.id for part in parts)
                 yield from parts
 
 
 def _keep(
-    before: Records, records: Records, fresh: list[Passage], remove: set[str], result: Built
+    before: Records, records: Records, fresh: list[Passage], remove: set[str], result: Built, altered: set[str]
 ) -> Iterator[Passage]:
     """Copy the kept passages, and put replacements in the old rows; returns the new passages."""
     groups: dict[str, list[Passage]] = {}
@@ -121,8 +134,10 @@ def _keep(
             unknown -= asked
             if asked & remove:
                 result.removed += 1
+                altered.add(passage.file)
             elif again := names & given:
                 replaced.add(passage.source or passage.id)
+                altered.add(passage.file)
                 rows += [part for key in sorted(again) for part in groups.pop(key, [])]
             else:
                 rows.append(passage)

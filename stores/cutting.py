@@ -96,11 +96,21 @@ def word_count(text: str) -> int:
 
 
 def part_ids(source: str, texts: Iterable[str]) -> list[str]:
-    """Ids of a document's parts: the document's id and a hash of the part; duplicate parts are numbered."""
-    seen: dict[str, int] = {}
-    ids: list[str] = []
-    for text in texts:
-        part = f"{source}#{hashlib.sha256(text.encode()).hexdigest()[:10]}"
-        seen[part] = seen.get(part, 0) + 1
-        ids.append(part if seen[part] == 1 else f"{part}-{seen[part]}")
-    return ids
+    """Ids of a document's parts; see `PartIds`."""
+    ids = PartIds(source)
+    return [ids.of(text) for text in texts]
+
+
+class PartIds:
+    """Ids of a document's parts, in order: the document's id and a hash of the part; duplicate parts are numbered."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._seen: dict[bytes, int] = {}
+
+    def of(self, text: str) -> str:
+        """The id of the next part."""
+        digest = hashlib.sha256(text.encode()).digest()[:5]
+        self._seen[digest] = number = self._seen.get(digest, 0) + 1
+        part = f"{self._source}#{digest.hex()}"
+        return part if number == 1 else f"{part}-{number}"

@@ -69,6 +69,10 @@ class Manifest:
         """Name of the collection on a Chroma server."""
         return f"hopgraph-{self.name}-{self.version}"
 
+    def fits(self, encoder: str, tokenizer: str) -> bool:
+        """Whether it was made with these."""
+        return (self.encoder, self.tokenizer) == (encoder, tokenizer)
+
     def write(self, folder: Path) -> None:
         """Write `manifest.json` and sync it to disk."""
         values = asdict(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -44,31 +44,29 @@ def as_metadata(row: Mapping[Any, Any], where: str) -> dict[str, Value]:
     return found
 
 
-def typed_columns(rows: Sequence[Mapping[str, str]], columns: Iterable[str]) -> list[dict[str, Value]]:
-    """Cells of a table as metadata; empty ones are left out.
-
-    A column is of numbers if all its cells are, as people write them (`007` is none); likewise of `true` and `false`;
-    else of text.
+class Column:
+    """The type of a table's column: of numbers if all its filled cells are, as people write them (`007` is none);
+    likewise of `true` and `false`; else of text.
     """
-    found: list[dict[str, Value]] = [{} for _ in rows]
-    for column in columns:
-        cells = [" ".join(row[column].split()) for row in rows]
-        filled = [cell for cell in cells if cell]
-        read = _reader(filled)
-        for kept, cell in zip(found, cells, strict=True):
-            if cell:
-                kept[column.strip()] = read(cell)
-    return found
 
+    def __init__(self) -> None:
+        self._whole = self._number = self._truth = True
 
-def _reader(cells: Sequence[str]) -> Any:
-    if all(_WHOLE.fullmatch(cell) and abs(int(cell[:25])) <= LARGEST for cell in cells):
-        return int
-    if all(_NUMBER.fullmatch(cell) and math.isfinite(float(cell)) for cell in cells):
-        return float
-    if all(cell.lower() in ("true", "false") for cell in cells):
-        return lambda cell: cell.lower() == "true"
-    return encodable
+    def see(self, cell: str) -> None:
+        """Take a cell into account; an empty one tells nothing."""
+        if cell := " ".join(cell.split()):
+            self._whole = self._whole and bool(_WHOLE.fullmatch(cell)) and abs(int(cell[:25])) <= LARGEST
+            self._number = self._number and bool(_NUMBER.fullmatch(cell)) and math.isfinite(float(cell))
+            self._truth = self._truth and cell.lower() in ("true", "false")
+
+    def value(self, cell: str) -> Value:
+        """The value of a filled cell that was seen."""
+        cell = " ".join(cell.split())
+        if self._whole:
+            return int(cell)
+        if self._number:
+            return float(cell)
+        return cell.lower() == "true" if self._truth else encodable(cell)
 
 
 def encodable(text: str) -> str:

@@ -30,6 +30,10 @@ class Passage:
     """Id of the article or document this passage was split from; "" if it was not split."""
     file: str = field(default="", compare=False)
     """Name of the file it was read from; "" if none. Not part of the content."""
+    page: str = field(default="", compare=False)
+    """Where in its document it is, such as `page 3`, `pages 3-4`, `slide 2`; "" if unknown. Not part of the content."""
+    headings: tuple[str, ...] = field(default=(), compare=False)
+    """The path of headings above it, outermost first. Not part of the content."""
     metadata: Metadata = field(default_factory=dict, hash=False)
     """Its further fields, which searches can filter by."""
 
@@ -67,6 +71,12 @@ def read_numbered(path: Path) -> Iterator[tuple[int, Passage]]:
         raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder") from None
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from error
+
+
+def check_numbered(path: Path) -> None:
+    """Check all lines of a JSON Lines file. Errors as for `read_passages`."""
+    for _ in read_numbered(path):
+        pass
 
 
 def _open(path: Path) -> BinaryIO:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,16 @@ from stores.where import All, Comparison, Contains, Either, Filter, Missing, Not
 _TABLES = """
 CREATE TABLE IF NOT EXISTS passages (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, text TEXT NOT NULL, sentences TEXT NOT NULL,
-    source TEXT NOT NULL, file TEXT NOT NULL, metadata TEXT NOT NULL
+    source TEXT NOT NULL, file TEXT NOT NULL, page TEXT NOT NULL, headings TEXT NOT NULL, metadata TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS metadata (
     field TEXT NOT NULL, kind TEXT NOT NULL, value, row INTEGER NOT NULL, PRIMARY KEY (field, kind, value, row)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, digest TEXT NOT NULL)
 """
 _COLUMNS = "id, title, text, sentences, source"
+_LATER = {"file": "''", "page": "''", "headings": "'[]'", "metadata": "'{}'"}
+"""Columns that indexes of earlier versions lack, with what stands for them."""
 UNORDERED = "set:"
 """Prefix of order-independent content hashes; hashes of earlier versions lack it."""
 _CHUNK = 512
@@ -65,9 +68,7 @@ class Records:
         """Whether it says which file each passage was read from; indexes of earlier versions do not."""
         self.has_metadata = "metadata" in columns
         """Whether it keeps metadata; indexes of earlier versions do not."""
-        self._columns = ", ".join(
-            [_COLUMNS, "file" if self.has_files else "''", "metadata" if self.has_metadata else "'{}'"]
-        )
+        self._columns = ", ".join([_COLUMNS, *(name if name in columns else empty for name, empty in _LATER.items())])
 
     def _count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM passages").fetchone()[0])
@@ -76,7 +77,18 @@ class Records:
         """Append passages after the last row."""
         given = list(passages)
         rows = [
-            (self.count + i, p.id, p.title, p.text, _json(p.sentences), p.source, p.file, _json(dict(p.metadata)))
+            (
+                self.count + i,
+                p.id,
+                p.title,
+                p.text,
+                _json(p.sentences),
+                p.source,
+                p.file,
+                p.page,
+                _json(p.headings),
+                _json(dict(p.metadata)),
+            )
             for i, p in enumerate(given)
         ]
         fields = [
@@ -85,9 +97,31 @@ class Records:
             for name, value in p.metadata.items()
         ]
         with self._db:
-            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             self._db.executemany("INSERT INTO metadata VALUES (?, ?, ?, ?)", fields)
         self.count += len(rows)
+
+    def set_files(self, digests: Mapping[str, str]) -> None:
+        """Record the files whose passages are all here, with the digests of their content."""
+        with self._db:
+            self._db.executemany("INSERT INTO files VALUES (?, ?)", sorted(digests.items()))
+            if digests:
+                self._db.execute("CREATE INDEX passages_by_file ON passages (file)")
+
+    def files(self) -> dict[str, str]:
+        """Digests of the files whose passages are all here, by name; none in an index of an earlier version."""
+        known = self._all("SELECT name FROM sqlite_master WHERE name = 'files'")
+        return {str(path): str(digest) for path, digest in self._all("SELECT path, digest FROM files")} if known else {}
+
+    def file_names(self) -> set[str]:
+        """Names of the files from which passages were read; "" among them if some came from none."""
+        return {str(name) for (name,) in self._all("SELECT DISTINCT file FROM passages")} if self.has_files else {""}
+
+    def of_file(self, name: str) -> Iterator[Passage]:
+        """Passages read from a file, in row order."""
+        rows = [int(row) for (row,) in self._all("SELECT row FROM passages WHERE file = ? ORDER BY row", [name])]
+        for start in range(0, len(rows), _CHUNK):
+            yield from self.at(rows[start : start + _CHUNK]).values()
 
     def chunks(self) -> Iterator[list[Passage]]:
         """All passages in row order, in chunks of some hundred."""
@@ -216,8 +250,18 @@ class Records:
 
 
 def _passage(values: Sequence[object]) -> Passage:
-    identifier, title, text, sentences, source, file, metadata = map(str, values)
-    return Passage(identifier, title, text, tuple(json.loads(sentences)), source, file, json.loads(metadata))
+    identifier, title, text, sentences, source, file, page, headings, metadata = map(str, values)
+    return Passage(
+        identifier,
+        title,
+        text,
+        tuple(json.loads(sentences)),
+        source,
+        file,
+        page,
+        tuple(json.loads(headings)),
+        json.loads(metadata),
+    )
 
 
 def kind_of(value: Value) -> str:
@@ -230,7 +274,7 @@ def _json(value: object) -> str:
 
 
 def _fields(passage: Passage) -> list[Any]:
-    """The content of a passage, without its file. A passage without metadata has the hash of earlier versions."""
+    """The content of a passage: not its file, page and headings. Without metadata it is that of earlier versions."""
     own = [passage.id, passage.title, passage.text, passage.sentences, passage.source]
     return [*own, dict(sorted(passage.metadata.items()))] if passage.metadata else own
 

@@ -48,6 +48,8 @@ class HopgraphRetriever(BaseRetriever):
                 metadata={
                     "title": passage.title,
                     "source": passage.source,
+                    "page": passage.page,
+                    "headings": list(passage.headings),
                     "score": hit.score,
                     "found_by": hit.found_by,
                     "dense_rank": hit.dense_rank,

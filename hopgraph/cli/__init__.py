@@ -78,7 +78,8 @@ def run_app(words: list[str] | None = None) -> int:
 
     Returns:
         0 success (including `unanswerable`), 1 a run failed, 2 wrong input or usage, 3 the endpoint can't be used (the
-        run can be resumed), 4 the run waits for a person's decision, 130 stopped by ctrl-C, 143 by SIGTERM.
+        run can be resumed), 4 the run waits for a person's decision, 5 files could not be read (the others are
+        indexed), 130 stopped by ctrl-C, 143 by SIGTERM.
     """
     from hopgraph.cli.errors import Leave, reported
 

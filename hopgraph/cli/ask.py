@@ -57,13 +57,16 @@ def ask(
             autocompletion=completion.threads,
         ),
     ] = None,
+    cite: Annotated[
+        bool, typer.Option("--cite", help="Print only the answer and its numbered sources, with pages.")
+    ] = False,
     _: Cached = False,
     stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question."""
     values = settings_of(settings or [], index=index, where=where)
-    _finish(*loop.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json)
+    _finish(*loop.run(_ask(question, method, values, contexts, thread, _shown(stream, as_json))), as_json, cite=cite)
 
 
 def resume(
@@ -234,10 +237,14 @@ def _progress(show: Show) -> Iterator[Callable[[Event], None] | None]:
             yield on_event
 
 
-def _finish(result: Result, index: str | None, as_json: bool) -> None:
+def _finish(result: Result, index: str | None, as_json: bool, *, cite: bool = False) -> None:
     """Print the result and exit with the code of its status."""
     if as_json:
         print_json(result)
+    elif cite and result["status"] != "failed":
+        from hopgraph.server.answers import Answer, sources_of
+
+        typer.echo(Answer(result, sources_of(result, index)).cited)
     else:
         from hopgraph.views.terminal import print_result
 

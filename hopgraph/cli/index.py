@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,28 +12,28 @@ import typer
 
 from hopgraph.cli import completion
 from hopgraph.cli.errors import note, print_json
+from hopgraph.cli.index_report import printer, report, telling
 from hopgraph.cli.on_ray import Ray, connected
 from hopgraph.cli.options import AsJson
 from hopgraph.cli.stopping import stoppable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from hopgraph.cli.progress import Progress as Shown
-    from hopgraph.sources import Sources
-    from stores.collect import Built, Progress
+    from stores.collect import Built
     from stores.index import Hit, Index
 
-SHOWN = 10
-"""Maximum number of duplicates and empty texts listed; `--json` lists all."""
 PREVIEW = 300
+SHOWN = 10
+"""Fields of a passage's metadata that are shown; `--json` has all."""
 
 
 def index(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, csv; or folders of these.", show_default=False
+            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, docx, pptx, xlsx, epub, csv; or folders of "
+            "these.",
+            show_default=False,
         ),
     ] = None,
     name: Annotated[
@@ -58,9 +57,22 @@ def index(
     language: Annotated[
         str | None,
         typer.Option(
-            metavar="CODE", help="Language of the texts, such as de, for stemming and sentences. Default: en."
+            metavar="CODE",
+            help="Language of the texts, such as de. Default: as before, or en.",
         ),
     ] = None,
+    sync: Annotated[
+        bool,
+        typer.Option("--sync", help="Make the index equal to the files: read new and changed ones, remove the others."),
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="With --sync: go on doing so as files change.")] = False,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="PATTERN", help="Skip files of folders, as in .gitignore; may be repeated."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Change nothing if a file can't be read. Default: index the others.")
+    ] = False,
     shards: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Number of parts of a large index; as before, or 1.", show_default=False),
@@ -80,9 +92,10 @@ def index(
     """Build an index of files, or add to one with --add.
 
     The same command resumes an interrupted build. An index of other content is replaced after confirmation at the
-    terminal, or with --replace.
+    terminal, or with --replace. A file that can't be read is reported, and the exit code is then 5.
     """
-    from hopgraph.sources import Sources, find_sources, read_sources
+    from hopgraph.reading import Reading
+    from hopgraph.sources import Sources, find_sources
     from inference.errors import InputError
     from stores import build
     from stores.manifest import index_command
@@ -91,26 +104,41 @@ def index(
     usage = f"hopgraph index {given} --name {name or 'mine'}" if given else index_command(name or "mine")
     if not name:
         raise InputError("--name is missing", hint=usage)
-    if (bool(files) + bool(remove) + (rebuild or reshard is not None)) != 1 or (add and not files):
-        raise InputError("give one of: files (with or without --add), --remove ID, --rebuild, --reshard N", hint=usage)
-    if shards is not None and (add or not files):
-        raise InputError("--shards requires files, without --add", hint="--reshard N changes an existing index")
+    if (bool(files) + bool(remove) + (rebuild or reshard is not None)) != 1 or ((add or sync) and not files):
+        given_one = "give one of: files (with --add or --sync, or neither), --remove ID, --rebuild, --reshard N"
+        raise InputError(given_one, hint=usage)
+    if add and sync:
+        raise InputError("give one of: --add, --sync", hint=usage)
+    if shards is not None and (add or sync or not files):
+        hint = "--reshard N changes an existing index"
+        raise InputError("--shards requires files, without --add and --sync", hint=hint)
     if replace and (add or not files):
         raise InputError("--replace requires files and can't be combined with --add", hint=usage)
-    if ray is not None and remove:
-        raise InputError("--ray: can't be combined with --remove, which encodes nothing")
-    sources = find_sources(files or []) if files else Sources()
+    if ray is not None and (remove or sync):
+        raise InputError("--ray: can't be combined with --remove and --sync")
+    if watch and (not sync or as_json):
+        raise InputError("--watch requires --sync and can't be combined with --json", hint=f"{usage} --sync --watch")
+    if sync and language is not None:
+        raise InputError("--language: can't be combined with --sync", hint="an index keeps its language: make it first")
+    if sync:
+        from hopgraph.cli.syncing import run_sync
+
+        run_sync(name, files or [], exclude or [], strict=strict, replace=replace, watch=watch, as_json=as_json)
+        return
+    sources = find_sources(files, exclude=exclude or [], strict=strict) if files else Sources()
     with (
         stoppable("run the same command again to resume"),
         connected(Ray(ray) if ray else None) as cluster,
-        _telling() as (shown, tell),
+        telling() as (shown, tell, tell_files),
     ):
-        workers, passages = None, read_sources(sources.files)
+        workers = None
+        reading = Reading(sources.files, strict=strict, progress=tell_files)
+        passages = reading.read()
         if cluster is not None:
             from hopgraph.cluster.indexing import RayWorkers
 
             workers = RayWorkers(cluster, name, note)
-            passages = workers.read_sources(sources.files)
+            passages = reading.read(workers.reader(sources.files))
         if rebuild or reshard is not None:
             built = build.rebuild_index(name, shards=reshard, workers=workers, progress=tell, language=language)
         elif remove:
@@ -122,14 +150,7 @@ def index(
             built = build.build_index(
                 name, passages, shards=shards, workers=workers, progress=tell, confirm=ask, language=language
             )
-    hint = "" if remove else _language_hint(built)
-    if as_json:
-        found = {"files": len(sources.files), "skipped": dict(sources.skipped)}
-        print_json(_summary(built) | found | ({"hint": hint} if hint else {}))
-        return
-    _print_summary(built, sources)
-    if hint:
-        note(f"  {hint}")
+    report(built, sources, [*sources.failed, *reading.failed], as_json=as_json)
 
 
 def search(
@@ -195,16 +216,6 @@ def search(
         _print_hits(opened, hits)
 
 
-@contextmanager
-def _telling() -> Iterator[tuple[Shown, Progress]]:
-    """Progress bars, and the store's progress callback that updates them."""
-    from hopgraph.cli.progress import progress
-
-    titles = {"read": "Reading", "encode": "Encoding", "store": "Storing"}
-    with progress() as shown:
-        yield shown, lambda stage, done, total: shown.tell(titles[stage], done, total)
-
-
 def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
     """Callback that asks before an index of other content is replaced."""
 
@@ -223,77 +234,17 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
     return ask
 
 
-def _language_hint(built: Built) -> str:
-    """Whether the texts fit the index's language and encoder, by its first passages."""
-    from stores.index import open_index
-    from stores.languages import guess_language, language_hint
-
-    first = next(open_index(built.manifest.name).passages(), [])
-    guessed = guess_language(passage.text for passage in first)
-    return language_hint(built.manifest.language, guessed, built.manifest.encoder)
-
-
-def _summary(built: Built) -> dict[str, Any]:
-    manifest = built.manifest
-    return {
-        "index": manifest.name,
-        "hash": manifest.hash,
-        "passages": manifest.passages,
-        "articles": manifest.articles,
-        "shards": manifest.shards,
-        "read": built.read,
-        "duplicates": built.duplicates,
-        "empties": built.empties,
-        "replaces": built.replaces,
-        "replaced": built.replaced,
-        "removed": built.removed,
-        "encoded": built.encoded,
-        "encoder": manifest.encoder,
-        "language": manifest.language,
-        "seconds": round(built.seconds, 2),
-        "bytes": built.size,
-    }
-
-
-def _print_summary(built: Built, sources: Sources) -> None:
-    from rich.console import Console
-
-    from nodes.kit.rendering import counted
-
-    console, warn = _printer(Console()), _printer(Console(stderr=True))
-    manifest = built.manifest
-    cut = f" (of {counted(manifest.articles, 'article')})" if manifest.articles != manifest.passages else ""
-    parts = f" in {manifest.shards:,} shards" if manifest.shards > 1 else ""
-    console(
-        f"Index {manifest.name}: {counted(manifest.passages, 'passage')}{cut}{parts}, {built.size / 1e6:,.1f} MB, "
-        f"{built.seconds:,.1f} s"
-    )
-    console(
-        f"  encoded {built.encoded:,} with {manifest.encoder}; {manifest.passages - built.encoded:,} already encoded"
-    )
-    if sources.skipped:
-        console(f"  {sources}")
-    if built.replaces:
-        gone = f": {built.removed:,} removed (`--add` keeps them)" if built.removed else ""
-        console(f"  replaces the index of {counted(built.replaces, 'passage')}{gone}")
-    elif built.replaced or built.removed:
-        console(f"  replaced {built.replaced:,}, removed {built.removed:,}")
-    for what, remark, places in (
-        ("duplicate id", ", only the first passage of each was kept", built.duplicates),
-        ("empty text", "", built.empties),
-    ):
-        if places:
-            warn(f"  {counted(len(places), what)}{remark}:", style="yellow")
-            for place in places[:SHOWN]:
-                warn(f"    {place}", style="yellow")
-            if len(places) > SHOWN:
-                warn(f"    ... and {len(places) - SHOWN:,} more (--json lists all)", style="yellow")
-
-
 def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
     passages = opened.get([hit.id for hit in hits])
     return [
-        {**asdict(hit), "found_by": hit.found_by, "text": passage.text, "metadata": dict(passage.metadata)}
+        {
+            **asdict(hit),
+            "found_by": hit.found_by,
+            "text": passage.text,
+            "page": passage.page,
+            "headings": list(passage.headings),
+            "metadata": dict(passage.metadata),
+        }
         for hit, passage in zip(hits, passages, strict=True)
     ]
 
@@ -301,9 +252,10 @@ def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
 def _print_hits(opened: Index, hits: list[Hit]) -> None:
     from rich.console import Console
 
+    from hopgraph.views.texts import place_of
     from stores.index import reasons
 
-    console = _printer(Console())
+    console = printer(Console())
     if not hits:
         console("Nothing found.")
     found = zip(hits, reasons(hits), opened.get([hit.id for hit in hits]), strict=True)
@@ -316,6 +268,8 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
         ranks += "" if hit.relevance is None else f", relevance {hit.relevance:.4f}"
         console(f"{number}. {passage.title or '(no title)'}", style="bold")
         console(f"   {hit.id}  score {hit.score:.4f}  {ranks}", style="dim")
+        if place := place_of(passage):
+            console(f"   {place}", style="dim")
         if passage.metadata:
             fields = ", ".join(f"{name}: {_short(value)}" for name, value in list(passage.metadata.items())[:SHOWN])
             console(f"   {fields}", style="dim")
@@ -326,16 +280,3 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
 def _short(value: object) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 60 else text[:59] + "…"
-
-
-def _printer(console: Console) -> Callable[..., None]:
-    """Prints text literally: without markup and control characters."""
-    from rich.text import Text
-
-    from nodes.kit.rendering import plain
-
-    def out(line: str, style: str = "") -> None:
-        indent = line[: len(line) - len(line.lstrip(" "))]
-        console.print(Text(indent + plain(line), style=style), soft_wrap=not console.is_terminal)
-
-    return out

@@ -18,13 +18,15 @@ from hopgraph.cluster.connection import Cluster, NodeWatch, set_up, variables_of
 from hopgraph.cluster.tasks import RETRIES, result_of
 from hopgraph.evaluation import identity
 from hopgraph.evaluation.folder import differences
-from hopgraph.sources import is_json_lines, read_source
+from hopgraph.reading import Locate, read_json_lines, read_source
+from hopgraph.sources import Unread, is_json_lines
 from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Vectors
 from inference.errors import HopgraphError, InputError
 from stores.collect import Located, filled
 from stores.manifest import Manifest, index_folder
 from stores.passages import Passage
+from stores.readers.isolated import IsolatedParser
 from stores.vector_store import vector_stores
 from stores.workers import Batch, store_shard
 
@@ -62,12 +64,21 @@ class RayWorkers:
         self._note = note
         self._nodes = NodeWatch()
 
-    def read_sources(self, files: Sequence[Path]) -> Iterator[Located]:
-        """All passages of files, in order; JSON Lines are read here, documents by tasks. Errors as in one process."""
+    def reader(self, files: Sequence[Path]) -> Locate:
+        """Gives the passages of each file, which are taken in order; JSON Lines are read here, documents by tasks."""
         documents = ((str(path.resolve()), str(path)) for path in files if not is_json_lines(path))
         found = self._map("reading a document", _read_document, documents)
-        for path in files:
-            yield from read_source(path, str(path)) if is_json_lines(path) else next(found)
+
+        def read(path: Path) -> Iterator[Located]:
+            if is_json_lines(path):
+                yield from read_json_lines(path, str(path))
+                return
+            passages = next(found)
+            if isinstance(passages, Unread):
+                raise InputError(passages.reason, hint=passages.hint)
+            yield from passages
+
+        return read
 
     def fill_sentences(self, batches: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
         """See `stores.workers.Workers`."""
@@ -139,9 +150,13 @@ def _checked(place: _Place, work: Callable[[_Place, Any], T], item: Any) -> T | 
         return error
 
 
-def _read_document(place: _Place, given: tuple[str, str]) -> list[Located]:
+def _read_document(place: _Place, given: tuple[str, str]) -> list[Located] | Unread:
     path, name = given
-    return list(read_source(Path(path), name))
+    try:
+        with IsolatedParser() as parser:
+            return list(read_source(Path(path), name, parser))
+    except InputError as error:  # the other documents are read
+        return Unread(name, error.message, error.hint)
 
 
 def _fill_sentences(place: _Place, batch: list[Passage]) -> list[Passage]:

@@ -32,6 +32,12 @@ class Source(TypedDict):
     id: str
     title: str
     text: str
+    page: str
+    """Where in its document it is, such as `page 3`; "" if unknown."""
+    headings: list[str]
+    """The path of headings above it, outermost first."""
+    file: str
+    """The file it was read from; "" if none."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,21 @@ class Answer:
         """What follows the answer: citations, sources, notes. Markdown."""
         shown = self.sources[:_SHOWN] if self.result["status"] == "answered" else []
         marks = "".join(f"[{source['number']}]" for source in shown)
-        lines = [f"[{row['number']}] {_shown(row['title']) or '(no title)'} ({_shown(row['id'])})  " for row in shown]
+        lines = [f"[{row['number']}] {_shown(_name(row))} ({_shown(row['id'])})  " for row in shown]
         if (more := len(self.sources) - len(shown)) > 0 and shown:
             lines.append(f"and {counted(more, 'more passage')}  ")
         notes = [f"Note: {note}" for note in self.result.get("notes", [])]
         parts = [f" {marks}" if marks else "", "\n".join(["Sources:  ", *lines]) if shown else "", *notes]
         return "\n\n".join([parts[0], *filter(None, parts[1:])]).rstrip()
+
+    @property
+    def cited(self) -> str:
+        """The answer with its citations, and its sources, each with its place and file. Plain text."""
+        shown = self.sources if self.result["status"] == "answered" else []
+        marks = "".join(f"[{source['number']}]" for source in shown)
+        lines = [plain(f"[{row['number']}] {_name(row)} ({row['file'] or row['id']})") for row in shown]
+        notes = [plain(f"Note: {note}") for note in self.result.get("notes", [])]
+        return "\n\n".join(filter(None, [f"{plain(self.text)} {marks}".rstrip(), "\n".join(lines), *notes]))
 
     @property
     def usage(self) -> dict[str, int]:
@@ -87,9 +102,22 @@ def sources_of(result: Result, index: str | None) -> list[Source]:
     texts = find(index, result["evidence"])
     rows = [(key, texts.get(key)) for key in result["evidence"]]
     return [
-        Source(number=number, id=key, title=row.title if row else "", text=row.text if row else "")
+        Source(
+            number=number,
+            id=key,
+            title=row.title if row else "",
+            text=row.text if row else "",
+            page=row.page if row else "",
+            headings=list(row.headings) if row else [],
+            file=row.file if row else "",
+        )
         for number, (key, row) in enumerate(rows, start=1)
     ]
+
+
+def _name(source: Source) -> str:
+    """Title and place of a source."""
+    return ", ".join(filter(None, [source["title"] or "(no title)", source["page"]]))
 
 
 def event_text(event: Event) -> str:

@@ -28,6 +28,7 @@ from stores.overview import index_infos
 if TYPE_CHECKING:
     from hopgraph.server.service import Service
     from nodes.kit.events import Event
+    from stores.passages import Passage
 
 _INSTRUCTIONS = (
     "Answers multi-hop questions over the user's own documents. `ask` runs a method and cites its evidence; `search` "
@@ -44,6 +45,8 @@ class Found(TypedDict):
     title: str
     text: str
     score: float
+    page: str
+    headings: list[str]
     metadata: dict[str, str | int | float | bool]
 
 
@@ -59,6 +62,9 @@ class OnePassage(TypedDict):
     id: str
     title: str
     text: str
+    page: str
+    headings: list[str]
+    metadata: dict[str, str | int | float | bool]
 
 
 class OneIndex(TypedDict):
@@ -181,10 +187,7 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             opened = open_index(index)
             hits = opened.search(query, k, "hybrid", where or None)
             rows = zip(hits, opened.get([hit.id for hit in hits]), strict=True)
-            return [
-                Found(id=p.id, title=p.title, text=p.text, score=round(hit.score, 4), metadata=dict(p.metadata))
-                for hit, p in rows
-            ]
+            return [Found(**_shown(passage), score=round(hit.score, 4)) for hit, passage in rows]
 
         async with _told():
             return FoundPassages(passages=await asyncio.to_thread(found))
@@ -198,7 +201,7 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             if id not in opened:
                 raise InputError(f"id: passage {id[:200]!r} is not in index {index}")
             (passage,) = opened.get([id])
-            return OnePassage(id=passage.id, title=passage.title, text=passage.text)
+            return _shown(passage)
 
         async with _told():
             return await asyncio.to_thread(read)
@@ -245,6 +248,17 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             )
 
     return server
+
+
+def _shown(passage: Passage) -> OnePassage:
+    return OnePassage(
+        id=passage.id,
+        title=passage.title,
+        text=passage.text,
+        page=passage.page,
+        headings=list(passage.headings),
+        metadata=dict(passage.metadata),
+    )
 
 
 class _Progress:

@@ -14,7 +14,7 @@ from rich.tree import Tree
 
 from hopgraph.views.console import unwrapped
 from hopgraph.views.steps import Nested, evidence_ids, gave_no_answer, is_positive, nested, no_answer
-from hopgraph.views.texts import cut, plain_lines, title_of
+from hopgraph.views.texts import cut, place_of, plain_lines, title_of
 from nodes.kit.passages import find
 from nodes.kit.rendering import counted, plain
 
@@ -150,6 +150,8 @@ def _evidence(result: Result, passages: Mapping[str, Passage]) -> RenderableType
         passage = passages.get(key)
         rows.append(Text.assemble(f"{number}. ", (title_of(key, passages), "bold"), (f"  {key}", "dim")))
         if passage is not None:
+            if len(passage.headings) > 1:  # a single one is in the title
+                rows.append(Padding(Text(place_of(passage), style="dim"), (0, 0, 0, 3), expand=False))
             text = " ".join(passage.sentences[i] for i in chosen.get(key, []) if i < len(passage.sentences))
             shown = Text(cut(plain(text or passage.text), MAX_EVIDENCE_TEXT), style="dim")
             rows.append(Padding(shown, (0, 0, 0, 3), expand=False))

@@ -12,9 +12,18 @@ if TYPE_CHECKING:
 
 
 def title_of(key: str, passages: Mapping[str, Passage | None]) -> str:
-    """A passage's title; its id if it has none or is unknown."""
+    """A passage's title, or else its id, and the page if it has one: `Annual report (page 3)`."""
     passage = passages.get(key)
-    return (plain(passage.title) if passage else "") or key
+    if passage is None:
+        return key
+    name = plain(passage.title) or key
+    return f"{name} ({plain(passage.page)})" if passage.page else name
+
+
+def place_of(passage: Passage) -> str:
+    """Page and path of headings, such as `page 3, Staff > London`; "" if unknown."""
+    path = " > ".join(map(plain, passage.headings))
+    return ", ".join(filter(None, [plain(passage.page), path]))
 
 
 def plain_lines(text: str) -> list[str]:

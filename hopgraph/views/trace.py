@@ -199,6 +199,7 @@ def _passage(
         "number": number,
         "id": key,
         "title": title_of(key, passages),
+        "headings": [plain(heading) for heading in passage.headings] if passage else [],
         "final": key in record.result["evidence"],
         "sentences": [(plain(text), cited.get((key, index), "")) for index, text in enumerate(sentences)],
     }

@@ -25,7 +25,10 @@ NAMED = "named in "
 def reference(passage: Passage, score: float, found_by: str) -> PassageRef:
     """A passage for the state."""
     title, preview = plain(passage.title), shortened(passage.text)
-    return PassageRef(id=passage.id, title=title, preview=preview, score=round(score, 4), found_by=found_by)
+    ref = PassageRef(id=passage.id, title=title, preview=preview, score=round(score, 4), found_by=found_by)
+    if passage.page:
+        ref["page"] = plain(passage.page)
+    return ref
 
 
 def shortened(text: str) -> str:

@@ -37,6 +37,8 @@ class PassageRef(Hit):
     title: str
     found_by: str
     """Which retriever found it: `dense`, `sparse`, `both`; `named in passage 2` (of this search); or `given`."""
+    page: NotRequired[str]
+    """Where in its document it is, such as `page 3`; absent if unknown."""
 
 
 class Step(TypedDict):

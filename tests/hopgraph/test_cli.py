@@ -12,6 +12,7 @@ from hopgraph.cli import app, run_app
 from hopgraph.methods import context_class
 from inference.settings import get_settings
 from tests import reranking
+from tests.documents import make_docx
 from tests.reading import corpus, reader
 from tests.scripted import Completion, Raw, completion, plausible
 
@@ -72,6 +73,28 @@ def test_people_see_subquestions_evidence_answer_and_cost(hopgraph, model, conte
     assert code == 0
     for shown in ("Who directed X?", "Ann Lee", "She was born in Paris.", "answer: Paris", "6 model calls"):
         assert shown in out
+
+
+def test_pages_and_headings_are_in_citations_evidence_json_and_traces(hopgraph, model, tmp_path):
+    make_docx(tmp_path / "report.docx")
+    assert hopgraph("index", str(tmp_path / "report.docx"), "--name", "x")[0] == 0
+    model(plausible)
+    words = ("ask", "Where does Carl Moe work?", "-m", "standard_rag", "-i", "x", "--thread", "t")
+    code, out, _ = hopgraph(*words, "--cite")
+    assert code == 0
+    answered, sources = out.strip().split("\n\n")
+    assert answered == "Paris [1][2][3]"
+    assert f"Annual report: Oslo, page 2 ({tmp_path / 'report.docx'})" in sources
+    assert [line[:3] for line in sources.splitlines()] == ["[1]", "[2]", "[3]"]
+    shown = hopgraph(*words)[1]
+    assert "Annual report: Oslo (page 2)" in shown
+    assert "page 2, Staff > Oslo" in shown
+    passages = json.loads(hopgraph(*words, "--json")[1])["passages"]
+    assert ("page 2", ["Staff", "Oslo"]) in [(passage["page"], passage["headings"]) for passage in passages]
+    assert hopgraph("trace", "t", "--out", str(tmp_path / "t.html"))[0] == 0
+    page = (tmp_path / "t.html").read_text()
+    assert "Annual report: Oslo (page 2)" in page
+    assert "Staff › Oslo" in page
 
 
 def test_one_call_is_one_model_call(hopgraph, model, contexts):

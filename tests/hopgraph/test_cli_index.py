@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from hopgraph.cli import main
-from hopgraph.sources import find_sources, read_sources
+from hopgraph.reading import read_sources
+from hopgraph.sources import find_sources
 from inference.settings import get_settings
-from stores import manifest
+from stores import build, manifest
 from stores.index import open_index
 from stores.retriever import HopgraphRetriever
+from tests.documents import make_docx
 from tests.reranking import RerankServer
 from tests.stores.conftest import encoder  # noqa: F401
 
@@ -244,6 +246,59 @@ def test_a_folder_is_indexed_with_all_below_it_that_can_be_read(hopgraph, tmp_pa
     assert (summary["files"], summary["skipped"][".png"]) == (2, 2)
 
 
+def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_indexed(hopgraph, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.jsonl").write_text('{"text":"About zebras."}')
+    (tmp_path / "docs" / "b.pdf").write_text("no PDF")
+    (tmp_path / "docs" / "c.txt").touch()
+    code, out, err = hopgraph("index", "docs", "--name", "x")
+    assert code == 5
+    assert "Index x: 1 passage" in out
+    assert "read 1 file, could not read 1, skipped 1 (1 empty)" in out
+    assert "1 file could not be read:\n    docs/b.pdf: damaged, or not a PDF" in err
+    assert "1 skipped file:\n    docs/c.txt: empty" in err
+    code, out, err = hopgraph("index", "docs", "--name", "x", "--json")
+    summary = json.loads(out)
+    assert (code, summary["passages"], summary["skipped_files"]) == (5, 1, ["docs/c.txt: empty"])
+    assert [(row["file"], bool(row["hint"])) for row in summary["failed"]] == [("docs/b.pdf", True)]
+    assert hopgraph("index", "docs", "--name", "x", "--exclude", "*.pdf")[0] == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--sync"], ["--add"]])
+def test_with_strict_a_file_that_cannot_be_read_changes_nothing(hopgraph, corpus, tmp_path, options):
+    hopgraph("index", corpus, "--name", "x")
+    before = open_index("x").hash
+    (tmp_path / "b.pdf").write_text("no PDF")
+    code, out, err = hopgraph("index", corpus, tmp_path / "b.pdf", "--name", "x", "--strict", *options)
+    assert (code, out) == (2, "")
+    assert "b.pdf: damaged, or not a PDF" in err
+    assert open_index("x").hash == before
+
+
+def test_a_folder_is_synced(hopgraph, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hopgraph.syncing.get_encoder", lambda: build.get_encoder())
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.jsonl").write_text('{"text":"About zebras."}')
+    (tmp_path / "docs" / "b.jsonl").write_text('{"text":"About lions."}')
+    assert "files: 2 new" in hopgraph("index", "docs", "--sync", "--name", "x")[1]
+    (tmp_path / "docs" / "a.jsonl").unlink()
+    (tmp_path / "docs" / "c.jsonl").write_text('{"text":"About owls."}')
+    code, out, _ = hopgraph("index", "docs", "--sync", "--name", "x", "--json")
+    found = {"new": ["docs/c.jsonl"], "replaced": [], "vanished": ["docs/a.jsonl"], "unchanged": 1}
+    assert (code, json.loads(out)["sync"]) == (0, found)
+    assert "files: 2 unchanged" in hopgraph("index", "docs", "--sync", "--name", "x")[1]
+
+
+def test_search_shows_page_and_headings(hopgraph, tmp_path):
+    make_docx(tmp_path / "a.docx")
+    assert hopgraph("index", tmp_path / "a.docx", "--name", "x")[0] == 0
+    assert "page 2, Staff > Oslo" in hopgraph("search", "Carl Moe", "--index", "x", "-k", 1)[1]
+    (hit,) = json.loads(hopgraph("search", "Carl Moe", "--index", "x", "-k", 1, "--json")[1])["hits"]
+    assert (hit["page"], hit["headings"]) == ("page 2", ["Staff", "Oslo"])
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_all_rows_of_a_file_are_removed_by_its_name(hopgraph, corpus, tmp_path, kind):
     rows = tmp_path / f"rows.{kind}"
@@ -260,7 +315,6 @@ def test_all_rows_of_a_file_are_removed_by_its_name(hopgraph, corpus, tmp_path, 
 
 
 def test_documents_of_several_kinds_are_indexed_together(hopgraph, corpus, tmp_path):
-    pytest.importorskip("langchain_community")
     note = tmp_path / "note.txt"
     note.write_text("The zebra lives in Africa. It has stripes.")
     assert hopgraph("index", corpus, note, "--name", "x")[0] == 0
@@ -308,6 +362,10 @@ def test_where_there_is_no_index_the_command_that_makes_one_works_as_it_is_shown
             "nothing: no file in this folder can be read; read 0 files, skipped",
         ),
         (["index", "FOLDER/bad.jsonl", "--name", "x", "--add", "--replace"], "--replace requires files"),
+        (["index", "FOLDER/bad.jsonl", "--name", "x", "--add", "--sync"], "give one of"),
+        (["index", "--name", "x", "--sync"], "give one of"),
+        (["index", "FOLDER/bad.jsonl", "--name", "x", "--watch"], "--watch requires --sync"),
+        (["index", "FOLDER/nothing", "--name", "x", "--exclude", "!"], "--exclude: not a pattern"),
         (["index", "FOLDER/bad.jsonl"], "index FOLDER/bad.jsonl --name mine"),
         (["index", "FOLDER/bad.jsonl", "--name", "x"], "bad.jsonl, line 2: not JSON"),
         (["index", "FOLDER/empty.jsonl", "--name", "x"], "no passages"),

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from tests.collector import Collector
+from tests.documents import make_docx, make_epub, make_pptx, make_xlsx
 from tests.installed.places import ROOT, Place, start_studio
 from tests.postgres import running_postgres
 from tests.stores.test_documents import make_pdf
@@ -57,9 +58,26 @@ def test_documents(extra, tmp_path):
     with (place.folder / "d.csv").open("w") as file:
         csv.writer(file).writerows([["id", "title", "text"], ["x", "Oslo", "Oslo is a city in Norway."]])
     make_pdf(place.folder / "e.pdf", [["Robins are birds of the north."]])
-    place.run("hopgraph", "index", "a.txt", "b.md", "c.html", "d.csv", "e.pdf", "--name", "files")
-    for words, source in [("Ann Lee born", "a.txt"), ("France", "c.html"), ("Norway", "x"), ("Robins", "e.pdf")]:
-        assert source in place.run("hopgraph", "search", words, "--index", "files")
+    make_docx(place.folder / "f.docx")
+    make_pptx(place.folder / "g.pptx")
+    make_xlsx(place.folder / "h.xlsx")
+    make_epub(place.folder / "i.epub")
+    (place.folder / "j.txt").write_bytes("Прага была основана давно. Город стоит на реке Влтава.".encode("cp1251"))
+    place.run("hopgraph", "index", *sorted(path.name for path in place.folder.glob("?.*")), "--name", "files")
+    for words, source, page in [
+        ("Ann Lee born", "a.txt", ""),
+        ("France", "c.html", ""),
+        ("Norway", "x", "line 2"),
+        ("Robins are birds of the north", "e.pdf", "page 1"),
+        ("Carl Moe works in Oslo", "f.docx", "page 2"),
+        ("the ship sank in 1911", "g.pptx", "slide 2"),
+        ("price of the bridge", "h.xlsx", "sheet Costs, row 5"),
+        ("wrens are small", "i.epub", "Afterword"),
+        ("Влтава", "j.txt", ""),
+    ]:
+        found = place.run("hopgraph", "search", words, "--index", "files")
+        assert source in found
+        assert page in found
 
 
 def test_postgres(extra):

@@ -80,8 +80,10 @@ async def test_every_method_answers(config):
     server = json.loads(config.read_text())["mcpServers"]["hopgraph"]
 
     async def ask(client: Client, method: str) -> object:
-        given = {"index": None} if method == "no_retrieval" else {}
-        asked = ASKED | given | {"method": method, "settings": {"max_tokens": 96}}
+        given = {"settings": {"max_tokens": 64, "top_k": 2}}
+        if method == "no_retrieval":
+            given = {"settings": {"max_tokens": 64}, "index": None}
+        asked = ASKED | given | {"method": method}
         result = await client.call_tool("ask", asked, read_timeout_seconds=LIMIT)
         if result.is_error:  # what so small a model writes need not be of any use
             return "could not be used" in result.content[0].text or result.content[0].text

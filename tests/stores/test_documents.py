@@ -12,8 +12,9 @@ import pytest
 
 from inference.errors import InputError
 from stores.cutting import word_count
-from stores.documents import load_documents
+from stores.documents import load_documents, read_document
 from stores.passages import Passage
+from tests import documents
 
 PROSE = [
     f"In {1900 + n} Dr. Number {n} moved from St. Louis to Washington, D.C. and wrote {n} books there."
@@ -116,10 +117,31 @@ def test_windows_1252_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogC
 
 
 @pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1250", "Mikołaj Kopernik urodził się w Toruniu, w którym był później pochówek. Był to wielki astronom."),
+        ("iso-8859-2", "Łódź leży w środkowej Polsce. Żyje w niej wielu ludzi, także źli."),
+        ("cp1251", "Прага была основана давно. Город стоит на реке Влтава и является столицей Чехии."),
+        ("koi8-r", "Прага была основана давно. Город стоит на реке Влтава и является столицей Чехии."),
+        ("shift_jis", "東京は日本の首都であり、世界最大級の都市である。多くの人々が住んでいる。"),
+        ("gb18030", "北京是中华人民共和国的首都，也是世界上人口最多的首都之一。"),
+        ("iso-8859-7", "Η Αθήνα είναι η πρωτεύουσα της Ελλάδας και η μεγαλύτερη πόλη της χώρας."),
+    ],
+)
+def test_other_encodings_are_recognised_with_a_warning(
+    tmp_path: Path, encoding: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        passages = load_documents(write(tmp_path / "a.txt", ("Plain text. " * 40_000 + "\n" + text).encode(encoding)))
+    found = "".join(passage.text for passage in passages).replace(" ", "")
+    assert found.endswith(text.replace(" ", ""))
+    assert "a.txt is not UTF-8; it is read as" in caplog.text
+
+
+@pytest.mark.parametrize(
     "data",
     [
-        "First line.\nMikołaj Kopernik urodził się w Toruniu, w którym był później pochówek.".encode("cp1250"),
-        "First line.\nПрага была основана давно.".encode("cp1251"),
+        "First line.\nPaweł jest mały.".encode("cp1250"),
         b"First line.\n" + "Łódź and Malmö and Łódź".encode()[:-1],
         b"First line.\nA broken \x81 byte in a long line of otherwise plain text.",
     ],
@@ -159,18 +181,27 @@ def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
 def test_paths_that_are_no_document_are_refused(tmp_path: Path) -> None:
     assert "no such file" in refused(tmp_path / "a.txt").message
     assert "folder" in refused(tmp_path).message
-    unknown = refused(write(tmp_path / "a.docx", "x"))
-    assert "'.docx'" in unknown.message
+    unknown = refused(write(tmp_path / "a.odt", "x"))
+    assert "'.odt'" in unknown.message
     assert ".pdf" in unknown.hint
     os.mkfifo(tmp_path / "pipe.txt")
     assert "regular file" in refused(tmp_path / "pipe.txt").message
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    with path.open("wb") as file:
-        file.truncate(3_000_000_000)
-    assert "3000 MB" in refused(path).message
+    for name, message in {"a.md": "3000 MB is too large", "a.txt": "not text but binary data"}.items():
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(3_000_000_000)
+        assert message in refused(tmp_path / name).message
+
+
+def test_text_is_read_in_pieces_and_the_same_as_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prose = [f"{sentence}\n\n" if n % 7 == 0 else f"{sentence} " for n, sentence in enumerate(PROSE * 4)]
+    path = write(tmp_path / "a.txt", "".join(prose))
+    whole = sentences(load_documents(path))
+    monkeypatch.setattr("stores.readers.text.PIECE", 3_000)
+    read = read_document(path)
+    assert sentences([next(read), *read]) == whole == PROSE * 4
 
 
 # Markdown and HTML
@@ -211,8 +242,7 @@ Trailing
             (
                 "It sings at night.",
                 "It sings in winter",
-                "name | weight",
-                "robin | 18 g",
+                "name: robin; weight: 18 g",
                 'print("# not a heading")',
             ),
         ),
@@ -253,7 +283,7 @@ One line<br>Another line &amp; more<!-- hidden --></body></html>"""
         ("Robins of Europe", ("The robin is a songbird.", "It is small.", "No full stop")),
         (
             "Robins of Europe: Song at night",
-            ("It sings", "It rests", "name | weight", "robin | 18 g", "One line Another line & more"),
+            ("It sings", "It rests", "name: robin; weight: 18 g", "One line Another line & more"),
         ),
     ]
 
@@ -390,20 +420,31 @@ def test_malformed_csv_is_refused_with_its_line(tmp_path: Path, rows: str, messa
 # The extra
 
 
-@pytest.mark.parametrize("package", ["langchain_community", "pypdf"])
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [("pypdf", "a.pdf"), ("docx", "a.docx"), ("pptx", "a.pptx"), ("openpyxl", "a.xlsx"), ("bs4", "a.html")],
+)
 def test_without_the_extra_the_error_says_how_to_install_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str
 ) -> None:
-    for name in list(sys.modules):
-        if name.split(".")[0] == package:
-            monkeypatch.delitem(sys.modules, name)
+    path = tmp_path / name
+    make = {"a.docx": documents.make_docx, "a.pptx": documents.make_pptx, "a.xlsx": documents.make_xlsx}
+    if name == "a.pdf":
+        make_pdf(path, [["They sing."]])
+    elif name == "a.html":
+        path.write_text("<p>They sing.</p>")
+    else:
+        make[name](path)
+
+    for module in list(sys.modules):
+        if module.split(".")[0] == package:
+            monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    assert refused(make_pdf(tmp_path / "a.pdf", [["They sing."]])).hint == "pip install 'hopgraph[documents]'"
+    assert refused(path).hint == "pip install 'hopgraph[documents]'"
 
 
 def test_importing_the_module_imports_no_loader() -> None:
-    code = (
-        "import sys, stores.documents as d; print({'langchain_community', 'pypdf', 'bs4', 'spacy'} & set(sys.modules))"
-    )
+    loaders = {"docx", "pptx", "openpyxl", "lxml", "pypdf", "bs4", "spacy"}
+    code = f"import sys, stores.documents; print({loaders!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -51,7 +51,7 @@ async def test_ask_gives_answer_and_evidence_and_tells_each_step(server, model):
         answer = result.structured_content
         assert not result.is_error
         assert (answer["answer"], answer["status"]) == ("Paris", "answered")
-        assert {"number", "id", "title", "text"} == set(answer["evidence"][0])
+        assert {"number", "id", "title", "text", "page", "headings", "file"} == set(answer["evidence"][0])
         assert [number for number, _ in told] == list(range(1, len(told) + 1))
         assert any(message.startswith("Search: ") for _, message in told)
         run = (await client.call_tool("get_run", {"thread": answer["thread"]})).structured_content
@@ -74,7 +74,7 @@ async def test_search_and_read_passage_find_the_same_text(server):
         assert len(found["passages"]) == 2
         first = found["passages"][0]
         read = (await client.call_tool("read_passage", {"id": first["id"], "index": INDEX})).structured_content
-        assert read == {key: first[key] for key in ("id", "title", "text")}
+        assert read == {key: first[key] for key in ("id", "title", "text", "page", "headings")}
         indexes = (await client.call_tool("list_indexes", {})).structured_content
         assert indexes == {"indexes": [{"name": INDEX, "passages": 5, "state": "complete"}]}
         methods = (await client.call_tool("list_methods", {})).structured_content["methods"]

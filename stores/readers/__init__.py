@@ -1,0 +1,1 @@
+"""Readers of document formats, one file a format."""
