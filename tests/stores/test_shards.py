@@ -70,7 +70,7 @@ class ExactVectors:
 @pytest.fixture
 def exact(encoder, monkeypatch):
     """Exact dense search in the place of Chroma."""
-    for module in ("build", "index", "versions"):
+    for module in ("workers", "index", "versions"):
         monkeypatch.setattr(
             f"stores.{module}.vector_stores",
             lambda manifest, version: [Exact(version / "dense" / f"{n}.npy") for n in range(manifest.shards)],
