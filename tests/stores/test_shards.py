@@ -61,8 +61,10 @@ class ExactVectors:
     def __len__(self):
         return len(self.vectors)
 
-    def search(self, vector, k):
+    def search(self, vector, k, allowed=None):
         scores = np.array([row @ vector for row in self.vectors], np.float32)
+        if allowed is not None:
+            scores[~allowed] = -np.inf
         rows = np.argsort(-scores, kind="stable")[:k]
         return rows, scores[rows]
 
