@@ -71,9 +71,9 @@ def try_all(runners: Sequence[Runner], tried: Sequence[Mutant], files: Sequence[
 
 
 def _job(mutant: Mutant, tests: Sequence[str], share: float, usual: tuple[float, float]) -> Job:
-    """A run with ten times the time that its tests usually take."""
+    """A run with three times the CPU time, and ten times the time, that its tests usually take."""
     seconds, cpu = usual
-    return Job(mutant, tests, 30 + 10 * share * seconds, 10 + 10 * share * cpu)
+    return Job(mutant, tests, 30 + 10 * share * seconds, 10 + 3 * share * cpu)
 
 
 class _Loop:

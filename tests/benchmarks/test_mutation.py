@@ -89,3 +89,35 @@ def test_tests_that_fail_without_a_mutant_are_an_error(project):
     assert done.returncode == 1
     assert "the tests of one fail without a mutant" in done.stderr
     assert "| one |" not in done.stdout
+
+
+OTHER_SOURCE = '''"""What is made when the module is imported, two functions in one line, and one that no test runs."""
+
+LIMIT = 5
+BOTH = (lambda value: value + 1, lambda value: value)
+
+
+def near(value: int) -> bool:
+    return value < LIMIT
+
+
+def unused(value: int) -> int:
+    return value + 1
+'''
+OTHER_TEST = """from nodes.one.gate import BOTH, near
+
+
+def test_all():
+    assert near(4)
+    assert not near(5)
+    assert (BOTH[0](1), BOTH[1](1)) == (2, 1)
+"""
+
+
+def test_what_runs_on_import_is_tried_too_and_what_no_test_runs_survives(project):
+    (project / "nodes/one/gate.py").write_text(OTHER_SOURCE)
+    (project / "tests/nodes/one/test_gate.py").write_text(OTHER_TEST)
+    done = run(project)
+    assert figures(done) == ["10", "10", "7", "0", "3", "0", "0.70"]
+    assert done.stdout.count("nodes/one/gate.py:12\n") == 3
+    assert "the tests of" not in done.stderr

@@ -8,6 +8,7 @@ import pytest
 
 from inference.errors import InputError
 from nodes import router as routing
+from nodes.baselines.context import AdaptiveContext
 from nodes.generator import passages_or_sentences
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.routes import RouteChoice
@@ -137,3 +138,15 @@ async def test_chosen_sentences_are_shown_by_passage_in_their_order(home, senten
     assert [block.splitlines()[0] for block in whole] == [
         '<passage number="1" title="T0">', '<passage number="2" title="T1">',
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("router", "looked_for", "oracle"), [("model", 0, ""), ("encoder", 1, ""), ("oracle", 0, "complexity")]
+)
+def test_adaptive_rag_looks_for_what_says_how_complex_a_question_is(monkeypatch, router, looked_for, oracle):
+    questions = []
+    monkeypatch.setattr("inference.heads.revelator.route", questions.append)
+    context = AdaptiveContext(router=router)
+    context.check()
+    assert len(questions) == looked_for
+    assert context.oracle == oracle

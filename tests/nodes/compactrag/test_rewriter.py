@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from langgraph.graph import START, StateGraph
 
 from inference.settings import get_settings
 from nodes.compactrag.context import CompactContext
 from nodes.compactrag.dag import build_dag
-from nodes.compactrag.rewriter import rewriter
+from nodes.compactrag.rewriter import _rewrite, rewriter
 from nodes.compactrag.state import CompactState
 from tests.onnx_files import rewriter_checkpoint
 
@@ -49,3 +51,16 @@ async def test_a_number_sign_of_an_answer_stays_too():
     rewritten = await rewrite("Were this song and this person from the same country?", "#1 Crush", "Bob Ray")
     assert "#1 Crush" in rewritten
     assert "Bob Ray" in rewritten
+
+
+@pytest.mark.parametrize(
+    ("film", "both"),
+    [("Tide", "Did this person make this film? Ann Tide"), ("", "Did this person make this film? Ann")],
+)
+def test_a_checkpoint_puts_each_answer_in_that_was_found_and_has_no_place_of_its_own(monkeypatch, film, both):
+    words = SimpleNamespace(rewrite=lambda rows: [f"{text} {name}" for text, name in rows])
+    monkeypatch.setattr("nodes.compactrag.rewriter.open_rewriter", lambda folder: words)
+    monkeypatch.setattr("nodes.compactrag.rewriter.get_settings", lambda: SimpleNamespace(rewriter="folder"))
+    rows = [("Who?", []), ("What?", []), ("Did this person make this film?", [1, 2]), ("Where was #1 born?", [1])]
+    plan, _ = build_dag([*rows, ("Where was this person born?", [1])], "Q", 8)
+    assert _rewrite(plan[2:], {1: "Ann", 2: film}) == [both, "Where was Ann born?", "Where was this person born? Ann"]

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.kit.passages import PREVIEW, interleave, reference, shortened
+from inference.errors import InputError, StoreError
+from nodes.intake import store_given
+from nodes.kit.passages import (
+    PREVIEW,
+    fetch,
+    find,
+    found_summary,
+    index_ref,
+    interleave,
+    open_run_index,
+    reference,
+    sentence_starts,
+    shortened,
+)
 from nodes.kit.person import LONGEST_ANSWER, Decision, _read, shown
+from stores.build import build_index
+from stores.index import open_index
 from stores.passages import Passage
 
 
@@ -72,3 +87,53 @@ def test_five_passages_are_shown_and_only_those_asked_for():
     assert shown(passages) == [f"Title {key}: {key}..." for key in "abcde"]
     assert shown(passages, ["g", "a"]) == ["Title a: a...", "Title g: g..."]
     assert shown(passages, []) == []
+
+
+def test_passages_that_only_a_link_found_are_named_with_their_rank():
+    hits = [ref("a"), ref("b", found_by="named in passage 1"), ref("c")]
+    assert found_summary(hits) == "3 passages; passage 2 named in passage 1"
+    assert found_summary(hits[:1]) == "1 passage"
+
+
+@pytest.fixture
+def index(home):
+    build_index("small", [Passage("film", "Tide", "Tide is a film."), Passage("lee", "Ann Lee", "She was born.")])
+    return open_index("small")
+
+
+def test_the_run_s_index_has_to_be_the_one_that_it_started_on(index):
+    assert index_ref("small") == {"name": "small", "hash": index.hash}
+    assert open_run_index({"index": index_ref("small")}).hash == index.hash
+    with pytest.raises(StoreError, match="this run has no index"):
+        open_run_index({"index": None})
+    with pytest.raises(StoreError) as refused:
+        open_run_index({"index": {"name": "small", "hash": "0123456789abcdef"}})
+    assert f"(it was 0123456789ab, it is {index.hash[:12]}):" in refused.value.message
+
+
+def test_a_missing_index_is_said_with_those_that_there_are(home):
+    with pytest.raises(InputError) as refused:
+        index_ref(None)
+    assert "no index exists yet" in refused.value.hint
+    build_index("small", [Passage("film", "Tide", "Tide is a film.")])
+    with pytest.raises(InputError) as refused:
+        index_ref("")
+    assert "indexes: small" in refused.value.hint
+
+
+async def test_passages_are_fetched_in_order_from_the_index_and_from_those_given(index):
+    [given] = store_given([{"text": "Given."}])
+    state = {"index": index_ref("small")}
+    found = await fetch(state, ["lee", given, "film", "lee"])
+    assert [passage.id for passage in found] == ["lee", given, "film"]
+    assert [passage.text for passage in await fetch({"index": None}, [given])] == ["Given."]
+    assert set(find("small", ["lee", given, "gone"])) == {"lee", given}
+    assert set(find(None, ["lee", given])) == {given}
+    assert set(find("gone", ["lee", given])) == {given}
+    assert find("small", ["given-0"]) == {}
+
+
+def test_only_passages_of_an_index_have_a_place_in_an_article(index):
+    [given] = store_given([{"text": "Given."}])
+    assert sentence_starts("small", ["film", given]) == index.starts(["film"])
+    assert sentence_starts("gone", ["film"]) == {}
