@@ -51,6 +51,8 @@ class ExactVectors:
 
     def search(self, vector, k, allowed=None):
         scores = self.vectors @ vector
+        if allowed is not None:
+            scores[~allowed] = -np.inf
         rows = np.argsort(-scores, kind="stable")[:k]
         return rows, scores[rows]
 
