@@ -74,7 +74,7 @@ def main(
         missed = missed or large > GOAL
         print(f"{part}: {base:,.0f} MB + {slope:.2f} MB a megabyte of text; {large:,.0f} MB for {LARGE:,} MB")
     print(f"goal: at most {GOAL:,} MB for {LARGE:,} MB: {'missed' if missed else 'met'}")
-    raise typer.Exit(missed)
+    raise typer.Exit(int(missed))
 
 
 def measure(path: Path) -> dict[str, float]:

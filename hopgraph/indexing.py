@@ -23,8 +23,8 @@ def build_index(
     passages: Iterable[Passage | Document | Mapping[str, Any] | str | Path] | str | Path,
     *,
     add: bool = False,
-    strict: bool = True,
     language: str | None = None,
+    strict: bool = True,
     shards: int | None = None,
     progress: Progress | None = None,
 ) -> Built:
@@ -41,9 +41,9 @@ def build_index(
             (.jsonl, .jsonl.gz, txt, md, html, pdf, docx, pptx, xlsx, epub, csv) or of a folder with such files. A
             single path may stand for the list.
         add: Add to the index that is there; a passage with a known id takes the place of that one.
+        language: Language of the passages, such as `de`. Default: as the index has, or English.
         strict: Raise for a file that can't be read; otherwise it is in `Built.failed`, with the reason, and the others
             are indexed.
-        language: Language of the passages, such as `de`; default: English, and with `add` the index's.
         shards: Number of parts of a large index. Default: as many as it has, or one. Not with `add`.
         progress: Called during the work with the stage ("read", "encode" or "store"), how many passages it has
             done, and of how many (None: not known yet).

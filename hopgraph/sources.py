@@ -51,7 +51,8 @@ class Sources:
         if unread:
             parts.append(f"could not read {unread:,}")
         if self.skipped:
-            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.skipped.most_common())
+            most_first = sorted(self.skipped.items(), key=lambda item: (-item[1], item[0]))
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in most_first)
             parts.append(f"skipped {self.skipped.total():,} ({kinds})")
         return ", ".join(parts)
 

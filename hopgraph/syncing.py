@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -15,7 +15,6 @@ from inference.encoders.configured import get_encoder
 from inference.errors import StoreError
 from stores.build import build_index
 from stores.collect import Built, Located, Progress
-from stores.languages import ENGLISH, check_language
 from stores.manifest import Manifest, current_version, index_folder
 from stores.readers.isolated import IsolatedParser
 from stores.records import Records
@@ -70,7 +69,6 @@ def sync_index(
     digests: Digests | None = None,
     strict: bool = False,
     replace: bool = False,
-    language: str | None = None,
     progress: Progress | None = None,
     reading: Callable[[Reading], None] | None = None,
 ) -> Synced:
@@ -85,7 +83,6 @@ def sync_index(
         digests: Digests known from an earlier sync.
         strict: Raise for a file that can't be read.
         replace: Also remove passages of files outside `paths`.
-        language: Language of the files; default: the index's. Another one reads all of them again.
         progress: Called with the build's progress.
         reading: Called with the progress of reading.
 
@@ -106,11 +103,8 @@ def sync_index(
             f"index {name!r} has passages that are not of these files: {listed}",
             hint="name all files and folders that belong to it, spelled as before; --replace removes the others",
         )
-    manifest = before.manifest
-    language = check_language(language or (manifest.language if manifest else ENGLISH))
-    if manifest is not None and language != manifest.language:
-        before.digests = {}
     synced = _compared(before, found)
+    manifest = before.manifest
     unread = [path for path in sources.files if before.digests.get(str(path)) == UNREADABLE + found[str(path)]]
     same = not synced.new and not synced.vanished and synced.replaced == [str(path) for path in unread]
     if manifest and same and "" not in before.names and manifest.fits(get_encoder().id, SPARSE):
@@ -121,8 +115,7 @@ def sync_index(
             synced.built.seconds = time.perf_counter() - started
             return synced
     read = Reading(sources.files, strict=strict, progress=reading)
-    passages = _passages(name, read, found, before.digests)
-    synced.built = build_index(name, passages, progress=progress, files=found, language=language)
+    synced.built = build_index(name, _passages(name, read, found), progress=progress, files=found)
     synced.failed = read.failed
     failed = {unread.file for unread in read.failed}
     synced.new = [file for file in synced.new if file not in failed]
@@ -143,10 +136,10 @@ def _compared(before: _Before, found: dict[str, str]) -> Synced:
     return synced
 
 
-def _passages(name: str, reading: Reading, digests: dict[str, str], before: Mapping[str, str]) -> Iterator[Located]:
+def _passages(name: str, reading: Reading, digests: dict[str, str]) -> Iterator[Located]:
     """Passages of all files in order; those of unchanged files from the index. Runs while the index is locked.
 
-    A file is read again where `before` does not have its digest. The digests of files that can't be read are marked.
+    The digests of files that can't be read are marked.
     """
     with contextlib.ExitStack() as stack:
         old: Records | None = None
@@ -156,8 +149,7 @@ def _passages(name: str, reading: Reading, digests: dict[str, str], before: Mapp
         with contextlib.suppress(StoreError):
             if (version := current_version(index_folder(name))) is not None:
                 old = stack.enter_context(contextlib.closing(Records(version / "passages.sqlite")))
-                known = {file: digest for file, digest in old.files().items() if file in before}
-                names = old.file_names()
+                known, names = old.files(), old.file_names()
         parser = stack.enter_context(IsolatedParser())
         for path in reading.files:
             file = str(path)

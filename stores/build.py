@@ -50,8 +50,8 @@ def build_index(
     workers: Workers | None = None,
     progress: Progress | None = None,
     confirm: Callable[[Built], None] | None = None,
-    files: Mapping[str, str] | None = None,
     language: str | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     """Build an index, or replace all passages of an existing one.
 
@@ -67,9 +67,9 @@ def build_index(
         progress: Called with the progress.
         confirm: Called when all passages are read, before different content is overwritten; see `replaces` and
             `removed`. An error that it raises leaves the index unchanged.
+        language: Language of the passages, a code of `stores.languages`; default: as the index has, or English.
         files: Digests of the files of the passages, by `Passage.file`; looked at when all passages are read. They are
             kept for files whose passages are all in the index as they were given: see `Records.files`.
-        language: Language of the passages, a code of `stores.languages`; default: English. Additions are in it, too.
 
     Raises:
         InputError: The name is invalid, the language is unknown, there are no passages, or fewer shards than Chroma
@@ -87,8 +87,8 @@ def build_index(
         shards=shards,
         workers=workers,
         confirm=confirm,
-        files=files or {},
         language=language,
+        files=files or {},
     )
 
 
@@ -159,8 +159,8 @@ def _build(
     shards: int | None = None,
     workers: Workers | None = None,
     confirm: Callable[[Built], None] | None = None,
-    files: Mapping[str, str] | None = None,
     language: str | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Built:
     language = check_language(language) if language is not None else None
     started = time.perf_counter()
@@ -182,7 +182,7 @@ def _build(
                     f"index {name!r} is in the language {before.language}, not {language}",
                     hint="an index has one language: make another index, or replace this one",
                 )
-        language = language or _language_of(old, anew=base == "nothing")
+        language = language or _language_of(old)
         if language != ENGLISH and not isinstance(workers, InProcess):
             raise InputError(
                 f"index {name!r} is in the language {language}, and a cluster splits English sentences only",
@@ -236,19 +236,19 @@ def _build(
     return result
 
 
+def _language_of(version: Path | None) -> str:
+    """The language of a version; English for a new or damaged one."""
+    if version is not None:
+        with contextlib.suppress(StoreError):
+            return Manifest.read(version).language
+    return ENGLISH
+
+
 def _files(old: Path | None) -> dict[str, str]:
     if old is None:
         return {}
     with contextlib.closing(Records(old / "passages.sqlite")) as before:
         return before.files()
-
-
-def _language_of(version: Path | None, *, anew: bool) -> str:
-    """The language of a version that is kept; English for a new or damaged one."""
-    if version is not None and not anew:
-        with contextlib.suppress(StoreError):
-            return Manifest.read(version).language
-    return ENGLISH
 
 
 def _encode(records: Records, kept: KeptVectors, encoder: str, workers: Workers, result: Built, tell: Progress) -> int:

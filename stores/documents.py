@@ -48,7 +48,7 @@ def load_documents(path: Path, *, name: str = "", max_words: int = MAX_WORDS) ->
     more than `max_words` words or crosses a heading, and every sentence is in exactly one passage. A row of a table is
     one sentence, with its column names; a row of a spreadsheet is a passage.
 
-    A Markdown file's header is the metadata of its passages.
+    The fields of a Markdown file's header are the metadata of its passages.
 
     A CSV file is a table of passages. Columns `id`, `title` and `text` (any case) are used as such, and other columns
     are metadata; without `text`, a row becomes `column: value`, one sentence per cell. A row with an `id` is its own
@@ -122,15 +122,9 @@ def _passages(path: Path, name: str, parsed: Parsed, max_words: int) -> Iterator
             text = " ".join(group)
             pages = [page for _, of in found[end - len(group) : end] for page in of]
             place = page_label(section.unit, pages)
+            own = part_ids.of(text)
             yield Passage(
-                part_ids.of(text),
-                heading,
-                text,
-                tuple(group),
-                name,
-                page=place,
-                headings=headings,
-                metadata=parsed.metadata,
+                own, heading, text, tuple(group), name, page=place, headings=headings, metadata=parsed.metadata
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -44,54 +44,29 @@ def as_metadata(row: Mapping[Any, Any], where: str) -> dict[str, Value]:
     return found
 
 
-class ColumnTypes:
-    """Types of a table's columns, from all its rows.
-
-    A column is of numbers if all its cells are, as people write them (`007` is none); likewise of `true` and `false`;
-    else of text. Empty cells don't count.
+class Column:
+    """The type of a table's column: of numbers if all its filled cells are, as people write them (`007` is none);
+    likewise of `true` and `false`; else of text.
     """
 
-    def __init__(self, columns: Iterable[str]) -> None:
-        self._kinds = {column: list(_KINDS) for column in columns if column.strip()}
+    def __init__(self) -> None:
+        self._whole = self._number = self._truth = True
 
-    def see(self, row: Mapping[str, str]) -> None:
-        """Take the cells of a row into account."""
-        for column, kinds in self._kinds.items():
-            if kinds and (cell := _squeezed(row[column])):
-                kinds[:] = [kind for kind in kinds if kind[0](cell)]
+    def see(self, cell: str) -> None:
+        """Take a cell into account; an empty one tells nothing."""
+        if cell := " ".join(cell.split()):
+            self._whole = self._whole and bool(_WHOLE.fullmatch(cell)) and abs(int(cell[:25])) <= LARGEST
+            self._number = self._number and bool(_NUMBER.fullmatch(cell)) and math.isfinite(float(cell))
+            self._truth = self._truth and cell.lower() in ("true", "false")
 
-    def metadata(self, row: Mapping[str, str]) -> dict[str, Value]:
-        """The cells of a row as metadata; empty ones are left out."""
-        cells = {column: _squeezed(row[column]) for column in self._kinds}
-        return {
-            column.strip(): (self._kinds[column][0][1] if self._kinds[column] else encodable)(cell)
-            for column, cell in cells.items()
-            if cell
-        }
-
-
-def _squeezed(cell: str) -> str:
-    return " ".join(cell.split())
-
-
-def _is_whole(cell: str) -> bool:
-    return bool(_WHOLE.fullmatch(cell)) and abs(int(cell[:25])) <= LARGEST
-
-
-def _is_number(cell: str) -> bool:
-    return bool(_NUMBER.fullmatch(cell)) and math.isfinite(float(cell))
-
-
-def _is_truth(cell: str) -> bool:
-    return cell.lower() in ("true", "false")
-
-
-_KINDS: tuple[tuple[Callable[[str], bool], Callable[[str], Value]], ...] = (
-    (_is_whole, int),
-    (_is_number, float),
-    (_is_truth, lambda cell: cell.lower() == "true"),
-)
-"""Tests of cells, with what reads them; the first test that all cells of a column pass decides."""
+    def value(self, cell: str) -> Value:
+        """The value of a filled cell that was seen."""
+        cell = " ".join(cell.split())
+        if self._whole:
+            return int(cell)
+        if self._number:
+            return float(cell)
+        return cell.lower() == "true" if self._truth else encodable(cell)
 
 
 def encodable(text: str) -> str:

@@ -274,7 +274,7 @@ def _json(value: object) -> str:
 
 
 def _fields(passage: Passage) -> list[Any]:
-    """The content of a passage: not its file, page and headings. Without metadata, as in earlier versions."""
+    """The content of a passage: not its file, page and headings. Without metadata it is that of earlier versions."""
     own = [passage.id, passage.title, passage.text, passage.sentences, passage.source]
     return [*own, dict(sorted(passage.metadata.items()))] if passage.metadata else own
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from inference.errors import InputError
 from stores.cutting import LONG_PASSAGE, MAX_WORDS, PartIds, shorten_sentences, split_passage
-from stores.metadata import ColumnTypes
+from stores.metadata import Column
 from stores.passages import Passage
 from stores.readers.encodings import clean_text, find_encoding
 from stores.sentences import split_sentences
@@ -18,8 +18,6 @@ from stores.sentences import split_sentences
 _MOST_CHARACTERS = 100_000_000
 """Of one cell."""
 _BATCH = 512
-_OWN = ("id", "title", "text")
-"""Columns, in any case, that are no metadata."""
 
 
 def read_table(path: Path, name: str, max_words: int = MAX_WORDS) -> Iterator[Passage]:
@@ -45,9 +43,10 @@ def _passages(
     encoding: str,
     header: list[str],
     options: dict[str, Any],
-    types: ColumnTypes,
+    types: Mapping[str, Column],
 ) -> Iterator[Passage]:
     known = {column.strip().lower(): column for column in header}
+    others = [column for column in header if column.strip() and column.strip().lower() not in ("id", "title", "text")]
     part_ids = PartIds(name)
     longest = max(LONG_PASSAGE, max_words)
     with path.open(newline="", encoding=encoding) as file:
@@ -66,15 +65,9 @@ def _passages(
                 own = line(row.get(known.get("id", ""), ""))
                 derived = part_ids.of(f"{title}\x1f{text}")
                 whole = tuple(shorten_sentences(split, max_words))
-                passage = Passage(
-                    own or derived,
-                    title,
-                    text,
-                    whole,
-                    "" if own else name,
-                    page=f"line {number}",
-                    metadata=types.metadata(row),
-                )
+                fields = {column.strip(): types[column].value(row[column]) for column in others if row[column].strip()}
+                source = "" if own else name
+                passage = Passage(own or derived, title, text, whole, source, page=f"line {number}", metadata=fields)
                 yield from split_passage(passage, max_words=max_words, longer_than=longest)
 
 
@@ -92,8 +85,8 @@ def _cells(row: dict[str, str], left_out: tuple[str | None, ...]) -> list[str]:
     return [f"{column}: {value}" if column else value for column, value in cells if value]
 
 
-def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, Any], ColumnTypes | None]:
-    """Header, dialect, and the types of the further columns, None if no row has a value; all rows are checked."""
+def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, Any], dict[str, Column] | None]:
+    """Header, dialect, and the types of the columns, None without a filled row; all rows are checked."""
     with path.open(newline="", encoding=encoding) as file:
         first = file.readline(_MOST_CHARACTERS)
         delimiter = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
@@ -104,14 +97,14 @@ def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, Any], 
         try:
             header = next(rows, [])
             _check_header(path, header)
-            types = ColumnTypes(column for column in header if column.strip().lower() not in _OWN)
+            types = {column: Column() for column in header}
             for row in rows:
                 if row and len(row) != len(header):
                     message = f"{path}, line {rows.line_num}: {len(row)} cells, but the header has {len(header)}"
                     raise InputError(message, hint=f"put quotes around cells that hold the delimiter {delimiter!r}")
-                if _filled(row):
-                    filled = True
-                    types.see(dict(zip(header, row, strict=True)))
+                filled = filled or _filled(row)
+                for column, cell in zip(header, row, strict=False):
+                    types[column].see(cell)
         except csv.Error as error:
             message = f"{path}, line {rows.line_num}: not CSV ({error})"
             raise InputError(message, hint='a cell with quotes in it is written "like ""this"""') from None

@@ -117,7 +117,7 @@ async def _kill(
     async with _client() as client:
         doomed = [asyncio.create_task(_chat(client, urls[0], *row)) for row in rows]
         others = [asyncio.create_task(_chat(client, urls[1], f"other-{name}", method)) for name, method in rows]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(600):
             while sum(row.id.startswith("replica-") for row in model.requests) < 2 * chats:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         victim.kill()
@@ -146,7 +146,7 @@ async def _kill(
 @asynccontextmanager
 async def _client() -> AsyncIterator[aiohttp.ClientSession]:
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(180)) as client:
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(600)) as client:
         yield client
 
 

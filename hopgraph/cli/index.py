@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from stores.index import Hit, Index
 
 PREVIEW = 300
-SHOWN_FIELDS = 10
-"""Metadata fields of a hit that are shown; `--json` has all."""
+SHOWN = 10
+"""Fields of a passage's metadata that are shown; `--json` has all."""
 
 
 def index(
@@ -54,6 +54,13 @@ def index(
         bool,
         typer.Option("--rebuild", help="Rebuild the index from its own passages, such as after a change of encoder."),
     ] = False,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="Language of the texts, such as de. Default: as before, or en.",
+        ),
+    ] = None,
     sync: Annotated[
         bool,
         typer.Option("--sync", help="Make the index equal to the files: read new and changed ones, remove the others."),
@@ -66,12 +73,6 @@ def index(
     strict: Annotated[
         bool, typer.Option("--strict", help="Change nothing if a file can't be read. Default: index the others.")
     ] = False,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE", help="Language of the texts, such as de, for stemming and sentences. Default: en."
-        ),
-    ] = None,
     shards: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Number of parts of a large index; as before, or 1.", show_default=False),
@@ -117,19 +118,12 @@ def index(
         raise InputError("--ray: can't be combined with --remove and --sync")
     if watch and (not sync or as_json):
         raise InputError("--watch requires --sync and can't be combined with --json", hint=f"{usage} --sync --watch")
+    if sync and language is not None:
+        raise InputError("--language: can't be combined with --sync", hint="an index keeps its language: make it first")
     if sync:
         from hopgraph.cli.syncing import run_sync
 
-        run_sync(
-            name,
-            files or [],
-            exclude or [],
-            strict=strict,
-            replace=replace,
-            language=language,
-            watch=watch,
-            as_json=as_json,
-        )
+        run_sync(name, files or [], exclude or [], strict=strict, replace=replace, watch=watch, as_json=as_json)
         return
     sources = find_sources(files, exclude=exclude or [], strict=strict) if files else Sources()
     with (
@@ -156,7 +150,7 @@ def index(
             built = build.build_index(
                 name, passages, shards=shards, workers=workers, progress=tell, confirm=ask, language=language
             )
-    report(built, sources, [*sources.failed, *reading.failed], hint=_hint(built, remove), as_json=as_json)
+    report(built, sources, [*sources.failed, *reading.failed], as_json=as_json)
 
 
 def search(
@@ -240,18 +234,6 @@ def _replacing(name: str, shown: Shown) -> Callable[[Built], None]:
     return ask
 
 
-def _hint(built: Built, remove: list[str] | None) -> str:
-    """Whether the texts fit the index's language and encoder, by its first passages; "" after a removal."""
-    from stores.index import open_index
-    from stores.languages import guess_language, language_hint
-
-    if remove:
-        return ""
-    first = next(open_index(built.manifest.name).passages(), [])
-    guessed = guess_language(passage.text for passage in first)
-    return language_hint(built.manifest.language, guessed, built.manifest.encoder)
-
-
 def _rows(opened: Index, hits: list[Hit]) -> list[dict[str, Any]]:
     passages = opened.get([hit.id for hit in hits])
     return [
@@ -289,9 +271,7 @@ def _print_hits(opened: Index, hits: list[Hit]) -> None:
         if place := place_of(passage):
             console(f"   {place}", style="dim")
         if passage.metadata:
-            fields = ", ".join(
-                f"{name}: {_short(value)}" for name, value in list(passage.metadata.items())[:SHOWN_FIELDS]
-            )
+            fields = ", ".join(f"{name}: {_short(value)}" for name, value in list(passage.metadata.items())[:SHOWN])
             console(f"   {fields}", style="dim")
         preview = passage.text if len(passage.text) <= PREVIEW else passage.text[:PREVIEW] + "…"
         console(f"   {preview}")

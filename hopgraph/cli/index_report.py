@@ -45,19 +45,14 @@ def telling() -> Iterator[tuple[Shown, Progress, Callable[[Reading], None]]]:
 
 
 def report(
-    built: Built,
-    sources: Sources,
-    failed: Sequence[Unread],
-    *,
-    synced: Synced | None = None,
-    hint: str = "",
-    as_json: bool = False,
+    built: Built, sources: Sources, failed: Sequence[Unread], *, synced: Synced | None = None, as_json: bool = False
 ) -> None:
-    """Print what was done, and a hint.
+    """Print what was done.
 
     Raises:
         Exit: With `SOME_UNREAD`, if files could not be read.
     """
+    hint = _language_hint(built) if built.read else ""
     if as_json:
         print_json(_row(built, sources, failed, synced) | ({"hint": hint} if hint else {}))
     else:
@@ -66,6 +61,16 @@ def report(
             note(f"  {hint}")
     if failed:
         raise typer.Exit(SOME_UNREAD)
+
+
+def _language_hint(built: Built) -> str:
+    """Whether the texts fit the index's language and encoder, by its first passages."""
+    from stores.index import open_index
+    from stores.languages import guess_language, language_hint
+
+    first = next(open_index(built.manifest.name).passages(), [])
+    guessed = guess_language(passage.text for passage in first)
+    return language_hint(built.manifest.language, guessed, built.manifest.encoder)
 
 
 def _row(built: Built, sources: Sources, failed: Sequence[Unread], synced: Synced | None) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,7 +27,6 @@ def run_sync(
     *,
     strict: bool,
     replace: bool,
-    language: str | None,
     watch: bool,
     as_json: bool,
 ) -> None:
@@ -42,8 +41,7 @@ def run_sync(
     digests = Digests()
 
     def sync(*, quiet: bool = False) -> None:
-        options = {"strict": strict, "replace": replace, "language": language}
-        _sync(name, paths, exclude, digests, options, as_json=as_json, quiet=quiet)
+        _sync(name, paths, exclude, digests, strict=strict, replace=replace, as_json=as_json, quiet=quiet)
 
     if not watch:
         sync()
@@ -68,8 +66,9 @@ def _sync(
     paths: Sequence[Path],
     exclude: Sequence[str],
     digests: Digests,
-    options: Mapping[str, Any],
     *,
+    strict: bool,
+    replace: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -77,14 +76,15 @@ def _sync(
     from hopgraph.sources import find_sources
     from hopgraph.syncing import sync_index
 
-    sources = find_sources(paths, exclude=exclude, strict=options["strict"])
+    sources = find_sources(paths, exclude=exclude, strict=strict)
     with stoppable("run the same command again to resume"), telling() as (_, tell, tell_files):
         synced = sync_index(
             name,
             paths,
             sources,
             digests=digests,
-            **options,
+            strict=strict,
+            replace=replace,
             progress=tell,
             reading=tell_files,
         )

@@ -22,7 +22,7 @@ from hopgraph.reading import Locate, read_json_lines, read_source
 from hopgraph.sources import Unread, is_json_lines
 from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Vectors
-from inference.errors import HopgraphError, InputError
+from inference.errors import HopgraphError, InputError, StoreError
 from stores.collect import Located, filled
 from stores.manifest import Manifest, index_folder
 from stores.passages import Passage
@@ -73,7 +73,10 @@ class RayWorkers:
             if is_json_lines(path):
                 yield from read_json_lines(path, str(path))
                 return
-            passages = next(found)
+            try:
+                passages = next(found)
+            except InputError as error:  # of the node, not of the file: there is no next one
+                raise StoreError(error.message, hint=error.hint) from None
             if isinstance(passages, Unread):
                 raise InputError(passages.reason, hint=passages.hint)
             yield from passages

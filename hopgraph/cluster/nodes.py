@@ -15,7 +15,7 @@ from prompts.loader import load_prompt, prompt_names
 from stores.index import list_indexes
 from stores.manifest import Manifest, current_version, index_folder
 
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 """Seconds that a node may take to start a worker and to check."""
 
 

@@ -64,6 +64,7 @@ class OnePassage(TypedDict):
     text: str
     page: str
     headings: list[str]
+    metadata: dict[str, str | int | float | bool]
 
 
 class OneIndex(TypedDict):
@@ -186,7 +187,7 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             opened = open_index(index)
             hits = opened.search(query, k, "hybrid", where or None)
             rows = zip(hits, opened.get([hit.id for hit in hits]), strict=True)
-            return [Found(**_shown(p), score=round(hit.score, 4), metadata=dict(p.metadata)) for hit, p in rows]
+            return [Found(**_shown(passage), score=round(hit.score, 4)) for hit, passage in rows]
 
         async with _told():
             return FoundPassages(passages=await asyncio.to_thread(found))
@@ -251,7 +252,12 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
 
 def _shown(passage: Passage) -> OnePassage:
     return OnePassage(
-        id=passage.id, title=passage.title, text=passage.text, page=passage.page, headings=list(passage.headings)
+        id=passage.id,
+        title=passage.title,
+        text=passage.text,
+        page=passage.page,
+        headings=list(passage.headings),
+        metadata=dict(passage.metadata),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stores.metadata import as_metadata
 from stores.readers.encodings import clean_text, find_encoding
@@ -36,27 +36,23 @@ _BLOCK_TAGS = [
 
 
 def read_markdown(path: Path) -> Parsed:
-    """A Markdown file. Its title is the header's `title:`, or else the first `#` heading; other fields are metadata."""
+    """A Markdown file. Its title is the header's `title:`, or else the first `#` heading; metadata are the others."""
+    import yaml
     from bs4 import BeautifulSoup
     from markdown_it import MarkdownIt
 
-    fields, text = _header(path.read_text(find_encoding(path)))
-    title = str(fields.pop("title", None) or "")
+    text, title, metadata = path.read_text(find_encoding(path)), "", {}
+    if header := re.match(r"---[^\S\n]*\n(.*?\n)(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", text, re.DOTALL):
+        try:
+            fields = yaml.safe_load(header[1])
+        except (yaml.YAMLError, ValueError):
+            fields = None
+        if isinstance(fields, dict):
+            title, text = str(fields.pop("title", "") or ""), text[header.end() :]
+            metadata = as_metadata(fields, str(path))
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     soup = BeautifulSoup(rendered, builder=_builder())
-    return Parsed(title or _title(soup), _sections(soup.get_text()), as_metadata(fields, str(path)))
-
-
-def _header(text: str) -> tuple[dict[Any, Any], str]:
-    """The fields of a YAML header between lines of `---`, and the text after it."""
-    import yaml
-
-    header = re.match(r"---[^\S\n]*\n(.*?\n)(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", text, re.DOTALL)
-    try:
-        fields = yaml.safe_load(header[1]) if header else None
-    except (yaml.YAMLError, ValueError, RecursionError):
-        fields = None
-    return (fields, text[header.end() :]) if header and isinstance(fields, dict) else ({}, text)
+    return Parsed(title or _title(soup), _sections(soup.get_text()), metadata)
 
 
 def read_html(path: Path) -> Parsed:

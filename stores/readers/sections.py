@@ -40,7 +40,7 @@ class Parsed:
     """"" if it has none."""
     sections: Iterable[Section]
     metadata: Metadata = field(default_factory=dict)
-    """Of the document, and so of all its passages."""
+    """Fields that it says about itself."""
 
 
 def plain_section(text: str) -> Section:

@@ -1,8 +1,9 @@
 """The process in which `IsolatedParser` has files parsed.
 
-A request is a line of JSON on standard input, `{"path", "out"}`. The title and the sections are written to the file
-`out`, one JSON value a line. The reply on standard output is `{"error", "hint", "exhausted", "warnings"}`, where
-`exhausted` means out of memory. An empty line says that the process is ready.
+A request is a line of JSON on standard input, `{"path", "out"}`. The title with the metadata, and the sections, are
+written to the file `out`, one JSON value a line. The reply on standard output is
+`{"error", "hint", "exhausted", "warnings"}`, where `exhausted` means out of memory. An empty line says that the process
+is ready.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def test_a_folder_is_indexed_with_all_below_it_that_can_be_read(hopgraph, tmp_pa
     (tmp_path / "docs" / "deep" / "loop").symlink_to(tmp_path / "docs")
     code, out, _ = hopgraph("index", "docs", "--name", "x")
     assert code == 0
-    assert "read 2 files, skipped 6 (2 hidden, 2 .png, 1 link to a folder, 1 empty)" in out
+    assert "read 2 files, skipped 6 (2 .png, 2 hidden, 1 empty, 1 link to a folder)" in out
     ids = [hit["id"] for hit in json.loads(hopgraph("search", "zebras", "--index", "x", "--json")[1])["hits"]]
     assert sorted(found.partition("#")[0] for found in ids) == ["docs/b.txt", "docs/deep/er/a.md"]
     summary = json.loads(hopgraph("index", "docs", "docs/b.txt", "--name", "x", "--json")[1])

@@ -56,8 +56,8 @@ def test_the_summary_says_what_was_read_skipped_and_why(tmp_path: Path) -> None:
     make(tmp_path, "a.md", "b.md", "c.png", "d.png", ".hidden.md")
     (tmp_path / "e.md").touch()
     found = find_sources([tmp_path])
-    assert str(found) == "read 2 files, skipped 4 (2 .png, 1 hidden, 1 empty)"
-    assert found.summary(1) == "read 1 file, could not read 1, skipped 4 (2 .png, 1 hidden, 1 empty)"
+    assert str(found) == "read 2 files, skipped 4 (2 .png, 1 empty, 1 hidden)"
+    assert found.summary(1) == "read 1 file, could not read 1, skipped 4 (2 .png, 1 empty, 1 hidden)"
     assert found.passed == [f"{tmp_path / 'e.md'}: empty"]
 
 

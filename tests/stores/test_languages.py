@@ -88,7 +88,11 @@ def test_the_language_is_kept_and_used_for_queries(encoder):
         add_to_index("x", rows, language="fr")
     assert rebuild_index("x").manifest.language == "de"
     assert rebuild_index("x", language="nl").manifest.language == "nl"
-    assert build_index("x", rows).manifest.hash == english.hash
+    assert build_index("x", rows).manifest.language == "nl"  # as before
+    assert build_index("x", rows, language="en").manifest.hash == english.hash
+    sharded = build_index("x", rows, language="de", shards=2).manifest
+    assert sharded.hash == german.hash
+    assert [hit.id for hit in open_index("x").search("Häuser", 5, "sparse")] == ["haus"]
 
 
 def test_links_are_found_in_inflected_names(encoder):

@@ -13,7 +13,7 @@ from stores.build import add_to_index, build_index, remove_from_index
 from stores.cutting import LONG_PASSAGE
 from stores.documents import load_documents
 from stores.index import MODES, open_index
-from stores.metadata import ColumnTypes
+from stores.metadata import Column
 from stores.passages import Passage, as_passage
 from stores.retriever import HopgraphRetriever
 
@@ -32,9 +32,9 @@ def passages(count=120):
     ]
 
 
-@pytest.fixture
-def index(encoder):
-    build_index("x", passages())
+@pytest.fixture(params=[1, 3])
+def index(encoder, request):
+    build_index("x", passages(), shards=request.param)
     return open_index("x")
 
 
@@ -150,9 +150,9 @@ def test_columns_of_a_table_have_types(tmp_path):
     first, second = load_documents(path)
     assert first.metadata == {"Year": 2020, "price": 1.5, "open": True, "zip": "00123", "mixed": "1"}
     assert second.metadata == {"price": 2.0, "open": False, "zip": "4", "mixed": "x", "note": "seen"}
-    types = ColumnTypes(["n"])
-    types.see({"n": str(2**70)})
-    assert types.metadata({"n": str(2**70)}) == {"n": float(2**70)}
+    large = Column()
+    large.see(str(2**70))
+    assert large.value(str(2**70)) == float(2**70)
 
 
 def test_a_markdown_header_is_metadata_of_all_passages(tmp_path):

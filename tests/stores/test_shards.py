@@ -61,8 +61,10 @@ class ExactVectors:
     def __len__(self):
         return len(self.vectors)
 
-    def search(self, vector, k):
+    def search(self, vector, k, allowed=None):
         scores = np.array([row @ vector for row in self.vectors], np.float32)
+        if allowed is not None:
+            scores[~allowed] = -np.inf
         rows = np.argsort(-scores, kind="stable")[:k]
         return rows, scores[rows]
 
@@ -70,7 +72,7 @@ class ExactVectors:
 @pytest.fixture
 def exact(encoder, monkeypatch):
     """Exact dense search in the place of Chroma."""
-    for module in ("build", "index", "versions"):
+    for module in ("workers", "index", "versions"):
         monkeypatch.setattr(
             f"stores.{module}.vector_stores",
             lambda manifest, version: [Exact(version / "dense" / f"{n}.npy") for n in range(manifest.shards)],

@@ -49,7 +49,7 @@ class ExactVectors:
     def __len__(self):
         return len(self.vectors)
 
-    def search(self, vector, k):
+    def search(self, vector, k, allowed=None):
         scores = self.vectors @ vector
         rows = np.argsort(-scores, kind="stable")[:k]
         return rows, scores[rows]
@@ -60,7 +60,7 @@ def exact(home, monkeypatch):
     encoder = HashingEncoder()
     for module in ("build", "index"):
         monkeypatch.setattr(f"stores.{module}.get_encoder", lambda: encoder)
-    for module in ("build", "index", "overview", "versions"):
+    for module in ("workers", "index", "overview", "versions"):
         monkeypatch.setattr(f"stores.{module}.vector_stores", lambda manifest, version: [Exact(version)])
     monkeypatch.setattr(Exact, "dropped", [])
     return encoder
