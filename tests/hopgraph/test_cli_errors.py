@@ -267,7 +267,7 @@ def test_texts_of_the_evidence_are_in_json_and_not_in_a_run_s_results(hopgraph, 
     result = json.loads(out)
     assert [passage["id"] for passage in result["passages"]] == result["evidence"]
     assert {passage["text"] for passage in result["passages"]} == {row["text"] for row in CONTEXTS[:2]}
-    assert set(result["passages"][0]) == {"id", "title", "text", "score", "found_by"}
+    assert set(result["passages"][0]) == {"id", "title", "text", "page", "headings", "score", "found_by"}
     assert json.loads(hopgraph("resume", "t", "--json")[1])["passages"] == result["passages"]
     run = tmp_path / "run"
     assert hopgraph("eval", "-m", "prism", "-q", questions([row(1)]), "--contexts", "--out", run)[0] == 0

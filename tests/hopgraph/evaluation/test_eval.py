@@ -452,7 +452,7 @@ def test_the_first_question_does_not_pay_for_opening_the_index(evaluate, model, 
     monkeypatch.setattr(Index, "search_many", noting)
     words = ("-m", "no_retrieval,standard_rag", "-q", questions([row(1)]), "--index", "small")
     evaluate(*words, "--set", "retriever=sparse")
-    assert searched[0] == (0, "anything", 1, "sparse")
+    assert searched[0] == (0, "anything", 1, "sparse", None)
     assert len(searched) == 2
     assert results(tmp_path / "run")["standard_rag", "q1"]["cost"]["searches"] == 1
 
