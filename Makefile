@@ -106,13 +106,13 @@ $(VENV)-lora/installed: pyproject.toml
 	@touch $@
 
 # Teaches the model all roles of all methods: perfect agents play training questions, and their replies are the examples.
-# Three hours on two cores, minutes on a GPU. docs/training.md
+# Hours on two cores, minutes on a GPU. docs/training.md
 AGENTS ?= .hopgraph/agents
 train-agents: setup $(VENV)-lora/installed
 	test -f $(AGENTS)/train.jsonl || $(BIN)/python -m training.agents.build --data $(DATA) --to $(AGENTS)
 	$(BIN)/python -m training.agents.leakage --data $(DATA) --examples $(AGENTS)/train.jsonl
 	$(LORA) -m training.lora.train --base $(BASE) --examples $(AGENTS)/train.jsonl --to $(AGENTS) \
-		--rank 32 --learning-rate 5e-4 --max-length 2600 --length-exponent 0.5
+		--rank 32 --learning-rate 6e-4 --max-length 2600 --length-exponent 0.5 --gradient-tokens 96 --tokens 1500 --batches 2
 
 # Fine-tunes HANRAG's Revelator, and measures its skills before and after; LIMIT is the examples of a skill. Hours on a
 # CPU.

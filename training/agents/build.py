@@ -42,6 +42,7 @@ from training.measures import table
 from training.rows import write_rows
 from training.words import normalised
 
+KINDS = ("decomposed", "whole", "single")
 INDEX = "school"
 PAIRS = "school-pairs"
 HELD_OUT = 20
@@ -61,38 +62,51 @@ SINGLE = (
 """Methods that play questions of one hop."""
 _USUAL = 120
 QUOTAS: Mapping[str, int] = {
-    "standard_rag/generator": 2200,
-    "hanrag/generator": 700,
-    "hanrag/refiner": 400,
-    "hanrag/relevance_discriminator": 1000,
-    "hanrag/ending_discriminator": 500,
-    "hanrag/router": 240,
+    "adaptive_rag/multi_step_reader": 54,
+    "adaptive_rag/reasoner": 54,
     "adaptive_rag/router": 240,
-    "parrag/accuracy_judge": 240,
-    "parrag/attribution_judge": 240,
-    "hanrag/synthesizer": 250,
-    "iter_retgen/drafter": 250,
-    "parrag/actor": 200,
-    "parrag/generator": 200,
+    "adaptive_rag/single_step_reader": 15,
+    "adaptive_retrieval/reader": 90,
+    "compactrag/decomposer": 330,
+    "compactrag/generator": 180,
+    "hanrag/ending_discriminator": 510,
+    "hanrag/generator": 330,
+    "hanrag/refiner": 540,
+    "hanrag/relevance_discriminator": 780,
+    "hanrag/router": 270,
+    "hanrag/synthesizer": 240,
+    "ircot/generator": 60,
+    "ircot/reasoner": 60,
+    "iter_retgen/drafter": 84,
+    "parrag/accuracy_judge": 180,
+    "parrag/actor": 210,
+    "parrag/attribution_judge": 180,
+    "parrag/generator": 135,
     "parrag/planner": 300,
-    "parrag/refiner": 200,
-    "prism/analyzer": 300,
-    "prism/selector": 300,
-    "prism/adder": 200,
-    "prism/generator": 300,
-    "prunerag/decomposer": 300,
-    "probtree/decomposer": 250,
-    "react/agent": 200,
-    "search_o1/reasoner": 300,
-    "self_ask/asker": 400,
-    "self_ask/generator": 300,
-    "compactrag/decomposer": 300,
-    "compactrag/generator": 300,
+    "parrag/refiner": 210,
+    "parrag/reviser": 18,
+    "prism/adder": 72,
+    "prism/analyzer": 360,
+    "prism/generator": 270,
+    "prism/selector": 198,
+    "probtree/child_aggregating": 150,
+    "probtree/closed_book": 60,
+    "probtree/decomposer": 330,
+    "probtree/open_book": 135,
+    "prunerag/aggregator": 72,
+    "prunerag/decomposer": 225,
+    "prunerag/extractor": 24,
+    "prunerag/summarizer": 42,
+    "react/agent": 96,
+    "search_o1/reason_in_documents": 66,
+    "search_o1/reasoner": 225,
+    "self_ask/asker": 600,
+    "self_ask/generator": 240,
+    "standard_rag/generator": 2160,
     "no_retrieval/generator": 0,
     "adaptive_retrieval/generator": 0,
-    "probtree/closed_book": 30,
 }
-"""Most examples of a skill; of others, `_USUAL`."""
+"""Most examples of a skill; of others, `_USUAL`. Long prompts cost most, so their skills have fewer."""
 VERDICTS = frozenset(
     {
         "adaptive_rag/router",
@@ -123,7 +137,7 @@ def rounds_of(lessons: Sequence[Lesson], seed: int, each: int, whole: int, singl
     """
     dice = random.Random(seed)  # noqa: S311
     methods = [name for name in METHODS if roles(name) and name != "compactrag"]
-    of = {kind: [one for one in lessons if one.kind == kind] for kind in ("decomposed", "whole", "single")}
+    of = {kind: [one for one in lessons if one.kind == kind] for kind in KINDS}
     played = []
     for lesson in of["decomposed"]:
         for method in dice.sample(methods, each):
@@ -165,8 +179,8 @@ def as_chat(exchange: Exchange) -> Chat:
     )
 
 
-def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int) -> list[Chat]:
-    """At most the quota of each skill: as many of each label as there are or an equal share, few of them abstaining.
+def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: float = 1.0) -> list[Chat]:
+    """At most the quota of each skill, times `scale`: of each label all or an equal share, few of them abstaining.
 
     All that is asked about the passages of a question is chosen together. The choice does not depend on the order.
     """
@@ -179,7 +193,7 @@ def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int) -> list[
         of[chat["skill"]][chat["label"]].append(chat)
     kept: list[Chat] = []
     for skill, labels in sorted(of.items()):
-        room = quotas.get(skill, _USUAL)
+        room = round(scale * quotas.get(skill, _USUAL))
         silent = labels.pop("abstains", [])
         kept += silent[: round(room * ABSTAINING) if labels else room]
         room -= round(room * ABSTAINING) if labels else room
@@ -206,17 +220,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = parser("agents.build", "Build the examples that teach a model all roles.")
     flags.add_argument("--data", type=Path, required=True, help="folder with train/ and the data sets")
     flags.add_argument("--to", type=Path, required=True, help="folder to write")
+    flags.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of questions")
     flags.add_argument("--methods", type=int, default=3, help="methods that play each decomposed question")
     flags.add_argument("--whole", type=int, default=1300, help="multi-hop questions that are read at once")
     flags.add_argument("--single", type=int, default=600, help="questions of one hop")
     flags.add_argument("--pairs", type=int, default=300, help="questions that CompactRAG plays")
+    flags.add_argument("--scale", type=float, default=1.0, help="factor of all quotas: fewer examples, less time")
     flags.add_argument("--seed", type=int, default=0, help="decides who plays what, and which examples are chosen")
     options = flags.parse_args(arguments)
     return guarded(lambda: _build(options))
 
 
 def _build(options: Namespace) -> str:
-    taught = list(lessons(options.data))
+    taught = [one for one in lessons(options.data) if one.kind in options.kinds]
     dice = random.Random(options.seed)  # noqa: S311
     single = [one for one in taught if one.kind == "single"]
     taught = [one for one in taught if one.kind != "single"] + dice.sample(single, min(2000, len(single)))
@@ -236,7 +252,9 @@ def _build(options: Namespace) -> str:
         *judging_variants(exchanges, taught, options.seed),
         *adding_variants(exchanges, taught, options.seed),
     ]
-    chats = chosen((as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed)
+    chats = chosen(
+        (as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed, options.scale
+    )
     held = [chat for chat in chats if is_held_out(chat["question"])]
     train = [chat for chat in chats if not is_held_out(chat["question"])]
     options.to.mkdir(parents=True, exist_ok=True)

@@ -118,6 +118,13 @@ def test_a_shared_beginning_changes_neither_loss_nor_gradients(torch, same_promp
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
     counted = trainer.compute_loss(model, alike, num_items_in_batch=torch.tensor(26))
     assert counted.item() == pytest.approx(whole.item() * 13 / 26, abs=1e-5)
+    cut = shared_prefix_trainer(2).__new__(shared_prefix_trainer(2))
+    cut.accelerator = trainer.accelerator
+    read = cut.compute_loss(model, alike)
+    assert read.item() == pytest.approx(whole.item(), abs=1e-5)
+    heads = [gradients(loss)[-1] for loss in (model(**inputs).loss, read)]  # the output layer's
+    torch.testing.assert_close(*heads, atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(gradients(model(**inputs).loss)[0], gradients(cut.compute_loss(model, alike))[0])
     one = trainer.compute_loss(model, inputs | {"weights": torch.tensor([13 / 5, 0, 0])})
     alone = {name: value[:1] for name, value in inputs.items()}
     assert one.item() == pytest.approx(model(**alone).loss.item(), abs=1e-5)
