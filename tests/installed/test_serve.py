@@ -15,7 +15,7 @@ from tests.installed.places import LIMIT, Place
 pytestmark = pytest.mark.installed
 
 ASKED = [{"role": "user", "content": "Where was the director of the film Days of Betrayal born?"}]
-SHORT = {"top_k": 2, "max_tokens": 64}
+SHORT = {"top_k": 1, "max_tokens": 32}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def client(base: Place) -> Iterator[openai.OpenAI]:
 
 def answer(client: openai.OpenAI, method: str, *, stream: bool) -> str:
     """What came of a chat: its status, or the code of its error."""
-    settings = {"max_tokens": 64} if method == "no_retrieval" else SHORT
+    settings = {"max_tokens": 32} if method == "no_retrieval" else SHORT
     options = {"model": method, "messages": ASKED, "extra_body": {"settings": settings}}
     try:
         if not stream:
