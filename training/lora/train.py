@@ -232,14 +232,15 @@ def shared_prefix_trainer(gradient_tokens: int = 0) -> type[Trainer]:
             losses = []
             for rows, begin in groups:
                 longest = int(mask[rows].sum(1).max())
-                part = [tensor[rows, :longest] for tensor in (ids, mask, labels)]
-                losses.append(self._sum_of(causal, *part, inputs["weights"][rows], begin))
+                part = tuple(tensor[rows, :longest] for tensor in (ids, mask, labels))
+                losses.append(self._sum_of(causal, part, inputs["weights"][rows], begin))
             loss = torch.stack(losses).sum()
             loss = loss / (num_items_in_batch if num_items_in_batch is not None else (labels[:, 1:] != -100).sum())
             return (loss, {"loss": loss}) if return_outputs else loss
 
-        def _sum_of(self, causal: Any, ids: Any, mask: Any, labels: Any, weights: Any, shared: int) -> Any:
-            """Summed loss of examples whose first `shared` tokens are the same."""
+        def _sum_of(self, causal: Any, batch: tuple[Any, ...], weights: Any, shared: int) -> Any:
+            """Summed loss of examples (ids, mask, labels) whose first `shared` tokens are the same."""
+            ids, mask, labels = batch
             meant = labels[:, shared + 1 :]
             at = meant != -100
             with self.accelerator.autocast():
