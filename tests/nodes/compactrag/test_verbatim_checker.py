@@ -21,6 +21,7 @@ TEXT = "He directed “Lilli” – a 1919 film by Martin Luther King Jr. It ope
         ("Martin Luther King Jr.", "Martin Luther King Jr."),
         ("7,000 seats", "7,000 seats"),
         ("191", None),
+        ("(7,000 seat", None),
         ("ill", None),
         ("a 1920 film", None),
         ("Lilli a film", None),
