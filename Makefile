@@ -112,7 +112,7 @@ train-agents: setup $(VENV)-lora/installed
 	test -f $(AGENTS)/train.jsonl || $(BIN)/python -m training.agents.build --data $(DATA) --to $(AGENTS)
 	$(BIN)/python -m training.agents.leakage --data $(DATA) --examples $(AGENTS)/train.jsonl
 	$(LORA) -m training.lora.train --base $(BASE) --examples $(AGENTS)/train.jsonl --to $(AGENTS) \
-		--rank 32 --learning-rate 6e-4 --max-length 2600 --length-exponent 0.5 --gradient-tokens 96 --tokens 1500 --batches 2
+		--rank 32 --learning-rate 6e-4 --max-length 2600 --length-exponent 0.5 --tokens 1500 --batches 2
 
 # Fine-tunes HANRAG's Revelator, and measures its skills before and after; LIMIT is the examples of a skill. Hours on a
 # CPU.
@@ -122,7 +122,7 @@ REVELATOR_SKILLS := HOPGRAPH_EMBEDDED_MODEL=$(BASE) $(BIN)/python -m training.re
 	--examples $(REVELATOR)/data/heldout.jsonl
 train-revelator: setup $(VENV)-lora/installed
 	$(BIN)/python -m training.revelator.build --data $(DATA) --to $(REVELATOR)/data --limit $(LIMIT)
-	$(REVELATOR_SKILLS) --to $(REVELATOR)/before
+	HOPGRAPH_EMBEDDED_LORA=none $(REVELATOR_SKILLS) --to $(REVELATOR)/before
 	$(LORA) -m training.lora.train --base $(BASE) \
 		--examples $(REVELATOR)/data/train.jsonl --to $(REVELATOR)
 	HOPGRAPH_EMBEDDED_LORA=$(REVELATOR)/adapter.gguf $(REVELATOR_SKILLS) --before $(REVELATOR)/before --to $(REVELATOR)/after

@@ -1,4 +1,4 @@
-"""`make demo`: index the bundled corpus and answer one of its questions with every method.
+"""`make demo`: index the bundled corpus, answer one of its questions with every method, and ten of them with one.
 
 CompactRAG answers from `pairs.jsonl`, pairs that a model extracted from 40 passages; `make demo-pairs` extracts them
 again with the configured model.
@@ -11,24 +11,31 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from hopgraph import loop
 from hopgraph.contexts import checked
+from hopgraph.evaluation.metrics import exact_match
 from hopgraph.methods import METHODS, context_class
 from hopgraph.results import Result
 from hopgraph.run import ask, make_context, new_thread
 from hopgraph.views.console import unwrapped
 from hopgraph.views.terminal import print_result
+from hopgraph.views.texts import cut
 from inference.settings import get_settings
 from nodes.compactrag.context import ReaderContext
+from nodes.kit.rendering import counted, plain
 
 DATA = Path(__file__).parent / "data" / "demo"
 INDEX = "demo"
 QUESTION = "3e5d2fae0bd911eba7f7acde48001122"
 """Id of the question in `questions.jsonl`: two hops, a film, its director, his place of birth."""
 PAIRS = DATA / "pairs.jsonl"
+SHOWN = "hanrag"
+"""The method whose steps are shown, and that answers ten questions."""
+QUESTIONS = 10
+MAX_NAME = 60
+"""Characters of a question or an answer in a list."""
 MOST_READ = 40
 """Number of passages read for CompactRAG: gold passages of the first questions."""
 READER = {"atomic_facts": False, "max_pairs": 10, "max_tokens": 1024}
@@ -40,24 +47,29 @@ def main() -> None:
     console = unwrapped()
     _index()
     _take_over_pairs()
-    question = _question()
-    console.print(Text(f"\nQuestion: {question['question']}", style="bold"))
-    console.print(Text(f"Gold answer: {' / '.join(question['answers'])}", style="dim"))
+    asked = _ten_questions()
+    shown = _answered(SHOWN, asked[0])
+    console.print()
+    print_result(shown, INDEX, console)
+    console.print(Text(f"\nThe same question, every method. The answer is {asked[0]['answers'][0]}.", style="bold"))
     results = []
     for method in METHODS:
-        result = loop.run(_ask(method, question["question"]))
-        print_result(result, INDEX, console)
-        results.append(result)
-    console.print(_table(results, question["answers"][0]))
+        results.append(shown if method == SHOWN else _answered(method, asked[0]))
+        console.print(_line(results[-1], asked[0], method))
+    console.print(Text(f"\nTen questions, {SHOWN}", style="bold"))
+    for row in asked:
+        results.append(shown if row is asked[0] else _answered(SHOWN, row))
+        console.print(_line(results[-1], row, row["question"]))
+    right = sum(_is_right(result, row) for result, row in zip(results[-len(asked) :], asked, strict=True))
+    console.print(Text(f"{right} of {len(asked)} right", style="bold"))
     if get_settings().llm_url is None:
         console.print(
-            "The embedded model (SmolLM2, 135M) shows that everything runs; it is too small to answer well.\n"
-            "A better one in one line: HOPGRAPH_LLM_URL=http://127.0.0.1:8000/v1 make demo   (vLLM or any other), or\n"
-            "HOPGRAPH_EMBEDDED_MODEL=FILE.gguf make demo",
+            "This was SmolLM2 (135M parameters, fine-tuned on these methods' roles) on this machine. A larger model:\n"
+            "HOPGRAPH_LLM_URL=http://127.0.0.1:8000/v1 make demo   (vLLM or any other OpenAI-compatible endpoint)",
             style="dim",
             highlight=False,
         )
-    # Unusable output of a small model is expected, and shown above; any other failure is an error.
+    # Unusable output of a small model is shown above; any other failure is an error.
     if any(result["status"] == "failed" and result["error"]["kind"] != "model_output" for result in results):
         sys.exit(1)
 
@@ -101,8 +113,13 @@ def _comes_first(row: dict[str, Any]) -> bool:
     return bool(row["id"] != QUESTION)
 
 
-def _question() -> dict[str, Any]:
-    return next(row for row in _questions() if row["id"] == QUESTION)
+def _ten_questions() -> list[dict[str, Any]]:
+    """Every second question, so that all types are among them; the shown one is first."""
+    return sorted(_questions(), key=_comes_first)[: 2 * QUESTIONS : 2]
+
+
+def _answered(method: str, row: dict[str, Any]) -> Result:
+    return loop.run(_ask(method, row["question"]))
 
 
 async def _ask(method: str, question: str) -> Result:
@@ -113,15 +130,23 @@ async def _ask(method: str, question: str) -> Result:
         return await ask(question, context, saver, thread=new_thread(context))
 
 
-def _table(results: list[Result], gold: str) -> Table:
-    table = Table("method", "answer", "calls", "tokens in", "tokens out", "searches", "seconds", box=None)
-    table.title = f"gold answer: {gold}"
-    for result in results:
-        cost = result["cost"]
-        numbers = [cost["calls"], cost["prompt_tokens"], cost["completion_tokens"], cost["searches"]]
-        answer = result["answer"] or result["status"]
-        table.add_row(result["method"], Text(answer[:60]), *[f"{n:,}" for n in numbers], f"{cost['seconds']:.1f}")
-    return table
+def _is_right(result: Result, row: dict[str, Any]) -> bool:
+    return exact_match(result["answer"], row["answers"]) == 1
+
+
+def _line(result: Result, row: dict[str, Any], name: str) -> Text:
+    """A result in one line: right or wrong, answer, and what it took."""
+    cost = result["cost"]
+    right = _is_right(result, row)
+    answer = plain(result["answer"] or result["status"])
+    gold = "" if right else f" (it is {row['answers'][0]})"
+    took = f"  {counted(cost['calls'], 'call')}, {counted(cost['searches'], 'search')}, {cost['seconds']:.1f} s"
+    return Text.assemble(
+        ("✓ ", "green") if right else ("✗ ", "red"),
+        f"{cut(name, MAX_NAME):<20} ",
+        (cut(answer, MAX_NAME), "bold"),
+        (gold + took, "dim"),
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -75,8 +76,23 @@ class BlockingClient:
         return answer
 
 
-TOO_LONG = r"context length|max_model_len|maximum.{0,20}(length|tokens)|too (long|large|many tokens)"
-"""What servers say of an input that exceeds the model's context, in their own words; any case."""
+SHORTEST_CUT = 200
+"""Characters that a text keeps at least when it is cut because the server rejects the request as too long."""
+_TOO_LONG = re.compile(
+    r"context length|max_model_len|maximum.{0,20}(length|tokens)|too (long|large|many tokens)", re.IGNORECASE
+)
+"""What servers say of an input that exceeds the model's context, in their own words."""
+
+
+def halved(texts: Sequence[str], answer: httpx.Response) -> list[str] | None:
+    """The texts of a request, none longer than half the longest, if the answer says that they are too long.
+
+    None if it says something else, or if they are as short as they get: `SHORTEST_CUT` characters.
+    """
+    longest = max(map(len, texts))
+    if answer.status_code not in (400, 413, 422) or longest <= SHORTEST_CUT or not _TOO_LONG.search(answer.text):
+        return None
+    return [text[: max(longest // 2, SHORTEST_CUT)] for text in texts]
 
 
 def shortened(text: str) -> str:

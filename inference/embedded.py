@@ -29,6 +29,8 @@ from inference.locks import exclusive, is_locked, lock
 from inference.settings import Settings, get_settings
 from inference.weights import smollm2_path
 
+AGENTS_ADAPTER = Path(__file__).parent / "adapters" / "agents.gguf"
+"""The adapter of `smollm2` that comes with Hopgraph; adapters/README.md is its model card."""
 _START_TIMEOUT = 600.0
 """Seconds allowed for loading a model; a large one loads slowly from a slow disk."""
 _SILENCE = 60.0
@@ -36,7 +38,7 @@ _SILENCE = 60.0
 _ANSWER_TIMEOUT = 5.0
 """Time-out of one health check, in seconds."""
 _mutex = threading.Lock()
-_attached: dict[tuple[Path, str, Path | None, int, int], Server] = {}
+_attached: dict[tuple[Path, str, Path | str, int, int], Server] = {}
 """Servers this process uses, by home, model, adapter, parallel and context."""
 
 
@@ -78,15 +80,14 @@ def ensure_server(model: str = "smollm2") -> Server:
     calls are cheap; they restart a server that has died, on its old port if that is free. Thread-safe.
 
     Args:
-        model: `smollm2`, or the path of a GGUF file. HOPGRAPH_EMBEDDED_LORA is applied to it.
+        model: `smollm2`, or the path of a GGUF file. The adapter of HOPGRAPH_EMBEDDED_LORA is applied to it.
 
     Raises:
         InputError: `model` is neither, or the adapter is no GGUF file.
         EndpointError: The server does not start (the message ends with its log), or weights can't be fetched.
     """
     settings = get_settings()
-    lora = None if settings.embedded_lora == "none" else Path(settings.embedded_lora)
-    key = (settings.home, model, lora, settings.embedded_parallel, settings.embedded_context)
+    key = (settings.home, model, settings.embedded_lora, settings.embedded_parallel, settings.embedded_context)
     with _mutex:
         known = _attached.get(key)
         if known is not None:
@@ -94,10 +95,7 @@ def ensure_server(model: str = "smollm2") -> Server:
                 return known
             _attached.pop(key)._use.close()
         name, file = model_file(model, settings.home)
-        if lora is not None:
-            hint = "give an adapter in llama.cpp's format, .gguf, or none"
-            lora = _gguf(lora, f"HOPGRAPH_EMBEDDED_LORA: {str(lora)!r}", hint)
-            name = f"{name}+{lora.stem}"
+        name, lora = with_adapter(model, name, settings)
         folder = _folder(file, lora, settings)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -139,6 +137,26 @@ def model_file(model: str, home: Path) -> tuple[str, Path]:
     hint = "give smollm2, or the path of a model in llama.cpp's format, .gguf"
     file = _gguf(Path(model).expanduser(), f"embedded model {model!r}", hint)
     return file.stem, file
+
+
+def with_adapter(model: str, name: str, settings: Settings) -> tuple[str, Path | None]:
+    """What a model is called with the adapter of HOPGRAPH_EMBEDDED_LORA, and the adapter's file if there is one.
+
+    Args:
+        model: `smollm2`, or the path of a GGUF file.
+        name: What `model_file` calls it.
+        settings: Settings.
+
+    Raises:
+        InputError: The adapter is no GGUF file.
+    """
+    chosen = settings.embedded_lora
+    if chosen == "none" or (chosen == "auto" and model != "smollm2"):
+        return name, None
+    hint = "give an adapter in llama.cpp's format, .gguf, or auto or none"
+    path = AGENTS_ADAPTER if chosen == "auto" else Path(chosen)
+    lora = _gguf(path, f"HOPGRAPH_EMBEDDED_LORA: {str(path)!r}", hint)
+    return f"{name}+{lora.stem}", lora
 
 
 def _gguf(file: Path, what: str, hint: str) -> Path:

@@ -107,8 +107,9 @@ class Settings(BaseSettings):
     """API key of that endpoint, if required."""
     embedded_model: str = "smollm2"
     """Model of the embedded server, used without an endpoint: smollm2, or a GGUF file."""
-    embedded_lora: Literal["none"] | Folder = "none"
-    """A LoRA adapter for it: a GGUF file (`make train-agents` writes one, from a clone of the repository), or none."""
+    embedded_lora: Literal["auto", "none"] | Folder = "auto"
+    """A LoRA adapter for it: auto (for smollm2 the bundled one, trained on all roles of the methods), none, or a GGUF
+    file (`make train-agents` writes one, from a clone of the repository)."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
     """Parallel requests of the embedded server; each takes memory for its own context."""
     embedded_context: int = Field(default=8192, ge=256)

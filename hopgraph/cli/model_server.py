@@ -8,6 +8,8 @@ import typer
 def serve_model(model: str, port: int, parallel: int, context: int) -> None:
     """Serve a small model on this machine with an OpenAI-compatible API, until ctrl-C (exit code 0).
 
+    The adapter of HOPGRAPH_EMBEDDED_LORA is applied to it.
+
     Args:
         model: `smollm2`, or a GGUF file.
         port: Port on 127.0.0.1; 0: any free port.
@@ -16,21 +18,22 @@ def serve_model(model: str, port: int, parallel: int, context: int) -> None:
 
     Raises:
         EndpointError: The server does not start.
-        InputError: The model is unknown, or its file is none.
+        InputError: The model is unknown, or its file or the adapter's is none.
     """
     import os
     import signal
     import time
 
-    from inference.embedded import model_file
+    from inference.embedded import model_file, with_adapter
     from inference.embedded_server import start_llama
     from inference.errors import EndpointError
     from inference.settings import get_settings
 
     name, file = model_file(model, get_settings().home)
+    name, lora = with_adapter(model, name, get_settings())
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # while llama.cpp loads, Python can't see ctrl-C
     try:
-        _server, address = start_llama(file, name, port=port, parallel=parallel, context=context)
+        _server, address = start_llama(file, name, port=port, parallel=parallel, context=context, lora=lora)
     except (RuntimeError, ImportError) as error:
         raise EndpointError(
             f"the server did not start on port {port}: {error}",

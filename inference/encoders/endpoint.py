@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inference.blocking_http import TOO_LONG, BlockingClient, shortened
+from inference.blocking_http import BlockingClient, halved, shortened
 from inference.encoders.recipes import Recipe, recipe_of
 from inference.encoders.vectors import Vectors, unit
 from inference.errors import EndpointError, InputError
@@ -25,9 +24,6 @@ BATCH = 64
 """Texts per request."""
 IN_FLIGHT = 4
 """Concurrent requests."""
-SHORTEST_CUT = 200
-"""Minimum characters of a text that is truncated because the server rejects it as too long."""
-_TOO_LONG = re.compile(TOO_LONG, re.I)
 
 
 def endpoint_encoder(settings: Settings) -> EndpointEncoder:
@@ -170,11 +166,10 @@ class EndpointEncoder:
             answer = self._post({"model": self.model, "input": [t or " " for t in texts], "encoding_format": "float"})
             if answer.status_code == 200:
                 return self._parse(answer, len(texts))
-            longest = max(map(len, texts))
-            if answer.status_code in (400, 413) and longest > SHORTEST_CUT and _TOO_LONG.search(answer.text):
-                texts = [text[: max(longest // 2, SHORTEST_CUT)] for text in texts]
-                continue
-            raise self._refused(answer.status_code, answer.text)
+            shorter = halved(texts, answer)
+            if shorter is None:
+                raise self._refused(answer.status_code, answer.text)
+            texts = shorter
 
     def _post(self, body: dict[str, Any]) -> httpx.Response:
         import httpx

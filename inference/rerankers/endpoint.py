@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from inference.blocking_http import TOO_LONG, BlockingClient, shortened
+from inference.blocking_http import BlockingClient, halved, shortened
 from inference.errors import EndpointError
 from inference.http import Refusal
 from inference.rerankers.scores import Scores
@@ -21,9 +20,6 @@ PATIENCE = 10.0
 """Maximum seconds from a request's first failure to its last retry: a search goes on without the reranker."""
 AWAY = 60.0
 """Seconds after a failure in which the server is not asked: each search would wait for it anew."""
-SHORTEST_CUT = 200
-"""Minimum characters of a text that is cut because the server rejects the request as too long."""
-_TOO_LONG = re.compile(TOO_LONG, re.I)
 
 
 def endpoint_reranker(settings: Settings) -> EndpointReranker:
@@ -98,11 +94,10 @@ class EndpointReranker:
             if answer.status_code == 200:
                 truncated = sum(len(short) < len(text) for short, text in zip(cut, texts, strict=True))
                 return self._parse(answer.text, answer, len(texts), truncated)
-            longest = max(map(len, cut))
-            if answer.status_code in (400, 413, 422) and longest > SHORTEST_CUT and _TOO_LONG.search(answer.text):
-                cut = [text[: max(longest // 2, SHORTEST_CUT)] for text in cut]
-                continue
-            raise self._refused(answer.status_code, answer.text)
+            shorter = halved(cut, answer)
+            if shorter is None:
+                raise self._refused(answer.status_code, answer.text)
+            cut = shorter
 
     def _post(self, body: dict[str, Any]) -> Any:
         import httpx

@@ -376,7 +376,7 @@ SCHEMA = {
 
 @pytest.mark.slow
 def test_llama_answers_by_schema_with_log_probabilities_and_usage(smollm2: Server) -> None:
-    assert (smollm2.model, smollm2.context, smollm2.parallel) == ("smollm2", 8192, 4)
+    assert (smollm2.model, smollm2.context, smollm2.parallel) == ("smollm2+agents", 8192, 4)
     form = {"type": "json_schema", "json_schema": {"name": "prism__selector", "schema": SCHEMA, "strict": True}}
     first = ask(smollm2, response_format=form, logprobs=True, max_tokens=100, seed=1).json()
     [choice] = first["choices"]
@@ -393,7 +393,7 @@ def test_llama_answers_by_schema_with_log_probabilities_and_usage(smollm2: Serve
 
 @pytest.mark.slow
 async def test_llama_streams_what_it_says_whole(smollm2: Server) -> None:
-    endpoint = Endpoint(smollm2.url, "smollm2", get_settings())
+    endpoint = Endpoint(smollm2.url, smollm2.model, get_settings())
     heard: list[str] = []
 
     async def say(text: str) -> None:
@@ -447,7 +447,7 @@ def test_llama_is_shared_and_ends_with_its_last_user(smollm2: Server, home: Path
     assert other.server() == (smollm2.pid, smollm2.url)
     smollm2.release()
     time.sleep(IDLE + 1)
-    assert httpx.get(f"{smollm2.url}/models").json()["data"][0]["id"] == "smollm2"
+    assert httpx.get(f"{smollm2.url}/models").json()["data"][0]["id"] == "smollm2+agents"
     other.kill()
     wait_for(lambda: not alive(smollm2.pid), IDLE + 5)
 

@@ -39,11 +39,13 @@ class Round:
     retriever: str
     wrong: float
     """Probability that an agent errs: the others see what follows from it."""
+    top_k: int = 0
+    """Passages a search returns; 0: the method's usual number."""
 
     @property
     def thread(self) -> str:
         """Id of its thread."""
-        facts = repr((self.lesson.case.question, self.method, self.retriever, self.wrong))
+        facts = repr((self.lesson.case.question, self.method, self.retriever, self.wrong, self.top_k))
         return f"school-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
 
@@ -256,7 +258,8 @@ async def _play(played: Round, index: str) -> str:
     from langgraph.checkpoint.memory import InMemorySaver
 
     case = played.lesson.case
-    context = make_context(played.method, {"index": index, "retriever": played.retriever})
+    fewer = {"top_k": played.top_k} if played.top_k else {}
+    context = make_context(played.method, {"index": index, "retriever": played.retriever, **fewer})
     result = await ask(case.question, context, InMemorySaver(), thread=played.thread)
     answer = result["answer"] or ""
     if result["status"] != "answered" or is_abstention(answer):

@@ -1,5 +1,6 @@
 """Measures each of the Revelator's skills on held-out examples, through an endpoint: before and after fine-tuning.
 
+HOPGRAPH_EMBEDDED_LORA=none \
 python -m training.revelator.evaluate --examples DATA/heldout.jsonl --to BEFORE
 HOPGRAPH_EMBEDDED_LORA=OUT/adapter.gguf \
 python -m training.revelator.evaluate --examples DATA/heldout.jsonl --to AFTER --before BEFORE
