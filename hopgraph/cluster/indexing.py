@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hopgraph.cluster.connection import Cluster, NodeWatch, set_up, variables_of_workers
-from hopgraph.cluster.tasks import RETRIES, result_of
+from hopgraph.cluster.tasks import RESUME, RETRIES, result_of
 from hopgraph.evaluation import identity
 from hopgraph.evaluation.folder import differences
 from hopgraph.reading import Locate, read_json_lines, read_source
@@ -32,7 +32,6 @@ from stores.workers import Batch, store_shard
 
 QUEUED = 2
 """Tasks submitted for each CPU: one that runs, one that waits."""
-_RESUME = "nothing is lost: run the same command again to resume"
 T = TypeVar("T")
 
 
@@ -111,7 +110,7 @@ class RayWorkers:
         def take() -> T:
             done = waiting[0] if ordered else ray.wait(waiting, num_returns=1)[0][0]
             waiting.remove(done)
-            found: T = result_of(done, name, _RESUME)
+            found: T = result_of(done, name, RESUME)
             for node in self._nodes.died():
                 self._note(f"node {node} has died; its work goes on on another one")
             return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hopgraph import loop
 from hopgraph.cluster.connection import Cluster, set_up, variables_of_workers, worker_count
 from hopgraph.cluster.files import Tail, held
-from hopgraph.cluster.tasks import RETRIES, finish
+from hopgraph.cluster.tasks import RESUME, RETRIES, finish
 from hopgraph.evaluation import identity
 from hopgraph.evaluation.folder import differences
 from hopgraph.knowledge.parts import Part, as_line, start_parts, take_line
@@ -21,7 +21,6 @@ from stores.index import Index, open_index
 from stores.pairs import Pairs
 from stores.readings import Pair, Reading
 
-_RESUME = "nothing is lost: run the same command again to resume"
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class RayReaders:
                     outcome.done.append(reading)
                     on_reading(reading)
 
-        for refused in await finish(tasks, take, self._note, _RESUME):
+        for refused in await finish(tasks, take, self._note, RESUME):
             outcome.refused.update(refused)
         return outcome
 
@@ -117,7 +116,7 @@ def read_part(given: _Given, part: Part, keys: Sequence[str]) -> dict[str, str] 
 
 
 async def _read(given: _Given, part: Part, keys: Sequence[str], index: Index) -> dict[str, str]:
-    taken = StoreError(f"part {part} is being read by another process", hint=_RESUME)
+    taken = StoreError(f"part {part} is being read by another process", hint=RESUME)
     async with held(lambda: claimed(part.path("lock"), taken)):
         part.lines.keep(lambda line: True)  # without a line that a kill has torn
         done = {line["reading"]["passage"] for line in part.lines}

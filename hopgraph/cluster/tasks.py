@@ -9,6 +9,8 @@ from typing import Any
 from hopgraph.cluster.connection import NodeWatch
 from inference.errors import HopgraphError, StoreError
 
+RESUME = "nothing is lost: run the same command again to resume"
+"""Hint of what stops a command that can be resumed so."""
 RETRIES = 20
 """Dead workers of a task after which the command stops."""
 _POLL = 0.3
