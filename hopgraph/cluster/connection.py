@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -59,12 +61,13 @@ def connected(address: str) -> Iterator[Cluster]:
         raise InputError("--ray: Ray is not installed", hint="pip install 'hopgraph[cluster]'") from None
     with redirect_stdout(sys.stderr):  # Ray prints tasks that it runs again, where a command's JSON goes
         try:
-            context = ray.init(
-                address=found,
-                log_to_driver=False,
-                logging_level="ERROR",
-                **({"include_dashboard": False} if found == "local" else {}),
-            )
+            with _same_handler_of_sigterm():
+                context = ray.init(
+                    address=found,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    **({"include_dashboard": False} if found == "local" else {}),
+                )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise _refused(address, error) from None
         try:
@@ -74,6 +77,17 @@ def connected(address: str) -> Iterator[Cluster]:
             yield Cluster(address, cpus, len(living()), context.dashboard_url or "")
         finally:
             ray.shutdown()
+
+
+@contextmanager
+def _same_handler_of_sigterm() -> Iterator[None]:
+    """Ray installs a handler of its own, which ends the process before a command can say how to resume it."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def living() -> dict[str, str]:
@@ -151,6 +165,8 @@ def variables_of_workers(at_once: int) -> dict[str, str]:
     for field in Settings.model_fields:
         if isinstance(value := getattr(settings, field), Path):
             found[f"HOPGRAPH_{field.upper()}"] = str(value.resolve())
+    if Path(settings.embedded_model).is_file():
+        found["HOPGRAPH_EMBEDDED_MODEL"] = str(Path(settings.embedded_model).resolve())
     found["HOPGRAPH_CACHE"] = settings.cache
     if isinstance(settings.llm_concurrency, int):
         found["HOPGRAPH_LLM_CONCURRENCY"] = str(max(1, settings.llm_concurrency // max(1, at_once)))
