@@ -64,16 +64,17 @@ def check_nodes() -> list[NodeReport]:
 def check_here(expected: _Seen, variables: dict[str, str]) -> list[str]:
     """The task: what this node lacks."""
     set_up(variables)
+    problems: list[str] = []
     try:
         found = _seen()
-        problems = [f"other version: {line}" for line in differences(expected.versions, found.versions)]
+        problems += [f"other version: {line}" for line in differences(expected.versions, found.versions)]
         if found.encoder != expected.encoder:
             problems.append(f"encodes with {found.encoder} instead of {expected.encoder}")
         problems += [f"other index: {line}" for line in differences(expected.indexes, found.indexes)]
         problems += [f"other prompt: {line}" for line in differences(expected.prompts, found.prompts)]
         loop.run(_ask())
     except HopgraphError as error:
-        return [error.message]
+        problems.append(error.message)
     return problems
 
 

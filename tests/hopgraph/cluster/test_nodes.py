@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 
 import pytest
 
 from hopgraph.cluster import nodes
+from hopgraph.evaluation import identity
+from inference.settings import get_settings
 from tests.reading import corpus
 from tests.scripted import plausible
 
@@ -32,6 +36,16 @@ def test_the_doctor_looks_at_every_node_and_names_what_differs(cluster, hopgraph
     for state, text in found.values():
         assert state == "bad"
         assert text.startswith("other index: towns: ")
+
+
+def test_a_node_without_a_way_to_the_model_also_tells_what_else_it_lacks(home, monkeypatch):
+    seen = replace(nodes._seen(), versions={**identity.versions(), "langgraph": "0.0.1"})
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    variables = {"HOPGRAPH_HOME": str(home), "HOPGRAPH_LLM_URL": "http://127.0.0.1:9/v1"}
+    version, model = nodes.check_here(seen, variables)
+    get_settings.cache_clear()
+    assert version.startswith('other version: langgraph: "0.0.1", now ')
+    assert "can't reach the model's server at http://127.0.0.1:9/v1" in model
 
 
 def test_a_cluster_that_is_not_there_is_a_finding(hopgraph, model):
