@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
@@ -44,7 +45,7 @@ class Tail:
         """The complete lines since the last call, or all if the file was replaced."""
         try:
             with self._path.open("rb") as file:
-                number = self._path.stat().st_ino
+                number = os.fstat(file.fileno()).st_ino
                 if number != self._file:
                     self._file, self._offset = number, 0
                 file.seek(self._offset)
