@@ -224,6 +224,7 @@ def _build(
                     libraries=_libraries(),
                     shards=shards,
                 )
+                manifest.write(new)  # if this build is killed, the next one finds its collections on a server by it
                 _write_halves(new, records, manifest, workers, tell)
                 manifest.files.update(file_sizes(new, ["passages.sqlite", "shards.npy", "sparse", "links"]))
                 manifest.write(new)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from inference.errors import StoreError
+from inference.errors import EndpointError, StoreError
 from inference.locks import claimed, is_locked
 from stores.manifest import Manifest, current_version, index_folder, indexes_folder
-from stores.vector_store import vector_stores
+from stores.versions import drop_vectors
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def remove_index(name: str) -> None:
     Raises:
         InputError: The name is invalid.
         StoreError: The index is unknown, or another process builds, reads or searches it; nothing is deleted.
-        EndpointError: The Chroma server that holds its vectors can't be reached; nothing is deleted.
+        EndpointError: A Chroma server that holds its vectors can't be reached; its files stay, to try again.
     """
     folder = index_folder(name)
     if not folder.is_dir():
@@ -80,21 +80,16 @@ def remove_index(name: str) -> None:
             versions = sorted((folder / "versions").glob("*"))
             for version in versions:
                 locks.enter_context(_claimed(version / "in_use", name, "searched"))
+            served = None
+            with contextlib.suppress(StoreError):
+                served = current_version(folder)
             for version in versions:
-                _drop(version)
+                with contextlib.nullcontext() if version == served else contextlib.suppress(EndpointError):
+                    drop_vectors(version)
             (folder / "current").unlink(missing_ok=True)  # from now on it can't be opened
             shutil.rmtree(folder)
     except OSError as error:
         raise StoreError(f"can't delete the index {name!r}: {error}", hint="is HOPGRAPH_HOME writable?") from error
-
-
-def _drop(version: Path) -> None:
-    try:
-        manifest = Manifest.read(version)
-    except StoreError:  # left by a killed build; it has no collection
-        return
-    for store in vector_stores(manifest, version):
-        store.drop()
 
 
 def _claimed(lock: Path, name: str, doing: str) -> AbstractContextManager[None]:

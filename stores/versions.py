@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from inference.errors import InputError, StoreError
+from inference.errors import EndpointError, InputError, StoreError
 from inference.locks import lock
 from inference.settings import get_settings
 from stores.manifest import Manifest, current_version
@@ -69,7 +69,27 @@ def prune(folder: Path, keep: Path | None) -> None:
 
 
 def _remove(version: Path) -> None:
-    with contextlib.suppress(StoreError):
-        for store in vector_stores(Manifest.read(version), version):
-            store.drop()
+    # A server that is gone must not keep the index from moving to another one.
+    with contextlib.suppress(EndpointError):
+        drop_vectors(version)
     shutil.rmtree(version)
+
+
+def drop_vectors(version: Path) -> None:
+    """Delete a version's vectors on Chroma servers. Without a manifest, which is written before them, it has none.
+
+    Raises:
+        EndpointError: A server can't be reached; those on the others are deleted.
+    """
+    try:
+        stores = vector_stores(Manifest.read(version), version)
+    except StoreError:
+        return
+    failed: EndpointError | None = None
+    for store in stores:
+        try:
+            store.drop()
+        except EndpointError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed

@@ -62,7 +62,7 @@ def exact(home, monkeypatch):
     encoder = HashingEncoder()
     for module in ("build", "index"):
         monkeypatch.setattr(f"stores.{module}.get_encoder", lambda: encoder)
-    for module in ("workers", "index", "overview", "versions"):
+    for module in ("workers", "index", "versions"):
         monkeypatch.setattr(f"stores.{module}.vector_stores", lambda manifest, version: [Exact(version)])
     monkeypatch.setattr(Exact, "dropped", [])
     return encoder
