@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -64,15 +64,15 @@ class ShardedSparse(Sparse):
         words = number_words(titles_and_texts, partial(array, "I"), language)
         save_names(folder, words)
         (folder / "vocabulary.json").write_text(json.dumps(list(words.vocabulary), ensure_ascii=False), "utf-8")
-        counts = [_counts([words.rows[row] for row in rows.tolist()]) for rows in shards.rows]
-        frequencies = sum(
-            (np.bincount(numbers, minlength=len(words.vocabulary)) for numbers, *_ in counts),
-            start=np.zeros(len(words.vocabulary), np.int64),
-        )
+        # Each shard is counted twice: the counts of all at once would take several times the memory of the words.
+        frequencies = np.zeros(len(words.vocabulary), np.int64)
+        for rows in shards.rows:
+            frequencies += np.bincount(_counts(words, rows)[0], minlength=len(words.vocabulary))
         np.save(folder / "frequencies.npy", frequencies)
         mean = sum(map(len, words.rows)) / max(len(words.rows), 1)
         idf = _idf(frequencies, len(words.rows))
-        for number, (numbers, places, times, lengths) in enumerate(counts):
+        for number, rows in enumerate(shards.rows):
+            numbers, places, times, lengths = _counts(words, rows)
             times = times.astype(np.float32)
             # The order and the precision of bm25s, so that every score is the same to the last bit.
             scores = idf[numbers] * (times / (K1 * ((1 - B) + B * lengths[places] / np.float64(mean)) + times))
@@ -116,11 +116,12 @@ class ShardedSparse(Sparse):
         return math.log(1 + self._shards.total / int(self._frequencies[number]))
 
 
-def _counts(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], ...]:
-    """Words, places and times of each word in each row, by word and place; and the length of each row."""
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    numbers = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
-    keys, times = np.unique(numbers << 32 | np.repeat(np.arange(len(rows)), lengths), return_counts=True)
+def _counts(words: Words, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Words, places and times of each word in each of these rows, by word and place; and the length of each row."""
+    texts = [words.rows[row] for row in rows.tolist()]
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    numbers = np.fromiter(chain.from_iterable(texts), np.int64, int(lengths.sum()))
+    keys, times = np.unique(numbers << 32 | np.repeat(np.arange(len(texts)), lengths), return_counts=True)
     return keys >> 32, keys & 0xFFFFFFFF, times, lengths
 
 
