@@ -28,6 +28,7 @@ from stores.manifest import (
     index_command,
     index_folder,
     indexes_folder,
+    is_index_name,
 )
 from stores.passages import Passage
 from stores.records import Records
@@ -360,8 +361,9 @@ def _lock(version: Path) -> IO[str] | None:
 
 
 def list_indexes() -> list[str]:
-    """Names of all complete indexes, sorted."""
-    return sorted(path.parent.name for path in indexes_folder().glob("*/current"))
+    """Names of all complete indexes, sorted; without folders of other names, such as a person's copy of one."""
+    names = (path.parent.name for path in indexes_folder().glob("*/current"))
+    return sorted(filter(is_index_name, names))
 
 
 def _unknown(name: str, folder: Path) -> StoreError:

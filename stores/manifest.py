@@ -155,13 +155,18 @@ def indexes_folder() -> Path:
     return get_settings().home / "indexes"
 
 
+def is_index_name(name: str) -> bool:
+    """Whether it can name an index: a portable file name."""
+    return bool(_NAME.fullmatch(name)) and ".." not in name
+
+
 def index_folder(name: str) -> Path:
     """Folder of an index; it need not exist.
 
     Raises:
         InputError: The name is not a portable file name.
     """
-    if not _NAME.fullmatch(name) or ".." in name:
+    if not is_index_name(name):
         raise InputError(
             f"not a name for an index: {name!r}", hint="use 1 to 64 letters, digits, '-', '_' and '.', such as my-notes"
         )

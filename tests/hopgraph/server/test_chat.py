@@ -209,6 +209,16 @@ async def test_unknown_models_and_paths_are_not_found(server):
         assert (await client.get("/v1/chat/completions")).status_code == 405
 
 
+async def test_a_copy_of_an_index_under_a_name_that_is_none_is_no_model(server, home):
+    copy = home / "indexes" / "small (copy)"
+    copy.mkdir()
+    (copy / "current").write_text("20260101T000000-0\n")
+    async with server.http() as client:
+        answer = await client.get("/v1/models")
+    assert answer.status_code == 200
+    assert "copy" not in answer.text
+
+
 async def test_an_endpoint_that_is_away_is_said_so_and_the_thread_goes_on_later(server, model, monkeypatch):
     monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
     down = True
