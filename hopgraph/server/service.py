@@ -87,12 +87,20 @@ class Service:
             InputError, StoreError: Settings, index or thread can't be used.
         """
         self.admission.check()
-        if request.thread is None:
+        begun = await self._begun(request)
+        if not begun:
             await asyncio.to_thread(check_run, request.context)
-            return Job(request, new_thread(request.context), begun=False)
-        if await self.saver.aget_tuple(config_of(request.thread)) is None:
-            await asyncio.to_thread(check_run, request.context)
-            return Job(request, request.thread, begun=False)
+        return Job(request, request.thread or new_thread(request.context), begun)
+
+    async def _begun(self, request: ChatRequest) -> bool:
+        """Whether the request's thread is there.
+
+        Raises:
+            ApiError: It is another request's.
+            StoreError: It can't be read.
+        """
+        if request.thread is None or await self.saver.aget_tuple(config_of(request.thread)) is None:
+            return False
         if (await read_thread(request.thread, self.saver)).question_id != request.id:
             raise ApiError(
                 409,
@@ -100,7 +108,7 @@ class Service:
                 code="thread",
                 param=THREAD,
             )
-        return Job(request, request.thread, begun=True)
+        return True
 
     def start(
         self,
@@ -134,7 +142,8 @@ class Service:
         try:
             async with self.admission.place():
                 began = time.monotonic()
-                if job.begun:
+                # A request that was here twice may have begun the thread while this one waited.
+                if job.begun or await self._begun(request):
                     calls = []
                     result = await resume(job.thread, self.saver, None, on_event, on_token=on_token)
                 else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import openai
 import pytest
@@ -17,13 +18,24 @@ from tests.scripted import Completion
 from tests.small import QUESTION, build_small
 
 
+def held(released):
+    """Replies once an event is set."""
+
+    def answer(request):
+        assert released.wait(60)
+        return {"answer": "Paris"}
+
+    return answer
+
+
 def slow(seconds):
     return lambda request: Completion(json.dumps({"answer": "Paris"}), delay=seconds)
 
 
 async def test_requests_beyond_the_queue_are_refused_with_a_time_to_wait(home, start, model):
     build_small()
-    model(slow(1.0))
+    released = threading.Event()
+    model(held(released))
     server = await start(runs=1, queue=1)
     first = asyncio.create_task(server.ask(QUESTION, "standard_rag"))
     await until(lambda: server.service.admission.running == 1)
@@ -33,6 +45,7 @@ async def test_requests_beyond_the_queue_are_refused_with_a_time_to_wait(home, s
         await server.ask(QUESTION, "standard_rag")
     assert int(raised.value.response.headers["retry-after"]) >= 1
     assert raised.value.code == "queue_full"
+    released.set()
     assert [(await task).hopgraph["answer"] for task in (first, second)] == ["Paris", "Paris"]
     async with server.http() as client:
         text = (await client.get("/metrics")).text
@@ -41,6 +54,25 @@ async def test_requests_beyond_the_queue_are_refused_with_a_time_to_wait(home, s
     assert 'hopgraph_requests_refused_total{code="queue_full"} 1.0' in text
     assert "hopgraph_runs_active 0.0" in text
     assert 'hopgraph_run_seconds_count{method="standard_rag"} 2.0' in text
+
+
+async def test_a_request_that_waited_continues_the_thread_that_its_double_has_ended(home, start, model):
+    build_small()
+    released = threading.Event()
+    calls = model(held(released))
+    server = await start(runs=1)
+    admission = server.service.admission
+    tasks = [asyncio.create_task(server.ask(QUESTION, "standard_rag"))]
+    await until(lambda: admission.running == 1)
+    for waiting, question in enumerate([QUESTION, QUESTION, "Who?"], start=1):
+        own = {"x-hopgraph-thread": "t-1"}
+        tasks.append(asyncio.create_task(server.ask(question, "standard_rag", extra_headers=own)))
+        await until(lambda number=waiting: admission.waiting == number)
+    released.set()
+    _, one, double, other = await asyncio.gather(*tasks, return_exceptions=True)
+    assert one.hopgraph == double.hopgraph
+    assert isinstance(other, openai.ConflictError)
+    assert len(calls.requests) == 2
 
 
 async def test_places_are_given_in_order_and_lost_by_no_cancelled_one():
