@@ -62,7 +62,7 @@ async def serving(options: Options) -> AsyncIterator[Served]:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until something is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
