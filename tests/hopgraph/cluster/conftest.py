@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from inference.errors import StoreError
+from stores.checkpoints import kept_threads, open_checkpoints
 from tests.hopgraph.evaluation.conftest import hopgraph, questions  # noqa: F401
+from tests.kills import committed_calls
 
 
 @pytest.fixture(scope="package")
@@ -46,6 +53,29 @@ def cluster(three_nodes):
     while len(three_nodes.worker_nodes) < 2:
         three_nodes.add_node(num_cpus=1)
     return three_nodes
+
+
+def until(condition: Callable[[], object], seconds: float = 300.0) -> None:
+    """Wait until something is so; without a thread that waits for ever where it never is."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def committed(places: Iterable[Path]) -> set[str]:
+    """Ids of the model calls whose replies are in these checkpoint stores, which others may be writing."""
+
+    async def read() -> set[str]:
+        found: set[str] = set()
+        for place in places:
+            with suppress(StoreError):  # it is being made
+                async with open_checkpoints(str(place), read_only=True) as saver:
+                    for thread in (await kept_threads(saver, 1_000))[0]:
+                        found |= await committed_calls(saver, thread.id)
+        return found
+
+    return asyncio.run(read())
 
 
 def kill_node(cluster) -> None:

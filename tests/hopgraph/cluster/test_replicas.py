@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +11,7 @@ import pytest
 
 from inference.settings import get_settings
 from stores.build import rebuild_index
+from tests.hopgraph.cluster.conftest import until
 from tests.hopgraph.test_serve import address, chat, serve
 from tests.postgres import running_postgres
 from tests.replies import proper_text
@@ -44,8 +44,7 @@ def test_another_replica_goes_on_with_the_run_of_one_that_was_killed(home, tmp_p
             one, other = map(address, replicas)
             with ThreadPoolExecutor() as pool:
                 asking = pool.submit(chat, one, "t-1")
-                while len(scripted.requests) < 3:
-                    time.sleep(0.01)
+                until(lambda: len(scripted.requests) >= 3 or asking.done())
                 replicas[0].kill()
                 with pytest.raises(httpx.HTTPError):
                     asking.result()
