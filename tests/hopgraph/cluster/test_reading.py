@@ -105,7 +105,7 @@ def test_a_stopped_reading_is_resumed_and_its_errors_are_clear(cluster, hopgraph
     assert json.loads(out)["read"] == 12
     finished = Counter(request.id for request in server.requests if request.finished)
     assert len(finished) == 12
-    # The first part stops the two others, which may have had replies that were not yet committed.
+    # The first part stops the two others, each of which may have replies that are not committed yet.
     assert {finished[key] for key in kept} == {1}
     assert hopgraph(*words)[0] == 0  # nothing is left to read, here or there
 
