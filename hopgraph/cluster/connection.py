@@ -61,7 +61,7 @@ def connected(address: str) -> Iterator[Cluster]:
         raise InputError("--ray: Ray is not installed", hint="pip install 'hopgraph[cluster]'") from None
     with redirect_stdout(sys.stderr):  # Ray prints tasks that it runs again, where a command's JSON goes
         try:
-            with _same_handler_of_sigterm():
+            with _preserved_sigterm_handler():
                 context = ray.init(
                     address=found,
                     log_to_driver=False,
@@ -80,7 +80,7 @@ def connected(address: str) -> Iterator[Cluster]:
 
 
 @contextmanager
-def _same_handler_of_sigterm() -> Iterator[None]:
+def _preserved_sigterm_handler() -> Iterator[None]:
     """Ray installs a handler of its own, which ends the process before a command can say how to resume it."""
     before = signal.getsignal(signal.SIGTERM)
     try:
