@@ -15,10 +15,11 @@ from inference.encoders.configured import get_encoder
 from inference.errors import StoreError
 from stores.build import build_index
 from stores.collect import Built, Located, Progress
+from stores.languages import LANGUAGES
 from stores.manifest import Manifest, current_version, index_folder
 from stores.readers.isolated import IsolatedParser
-from stores.records import Records
-from stores.sparse import SPARSE
+from stores.records import PARTLY, Records
+from stores.sparse import tokenizer_of
 
 READERS = "1"
 """Version of what the readers make of a file; after a change, every file is read again."""
@@ -39,7 +40,8 @@ class Synced:
     vanished: list[str] = field(default_factory=list)
     unchanged: int = 0
     failed: list[Unread] = field(default_factory=list)
-    """Files that could not be read. If an earlier version of one is in the index, it stays."""
+    """Files that could not be read. If an earlier version of one is in the index, it stays, as do the files of a folder
+    that can't be read."""
 
 
 class Digests:
@@ -103,11 +105,13 @@ def sync_index(
             f"index {name!r} has passages that are not of these files: {listed}",
             hint="name all files and folders that belong to it, spelled as before; --replace removes the others",
         )
-    synced = _compared(before, found)
-    manifest = before.manifest
-    unread = [path for path in sources.files if before.digests.get(str(path)) == UNREADABLE + found[str(path)]]
+    unread_folders = [Path(folder.file) for folder in sources.failed]
+    unseen = {file for file in before.files - found.keys() if _is_below(file, unread_folders)}
+    synced = _compared(before, found, unseen)
+    unread = [path for path in sources.files if before.content.get(str(path)) == UNREADABLE + found[str(path)]]
     same = not synced.new and not synced.vanished and synced.replaced == [str(path) for path in unread]
-    if manifest and same and "" not in before.names and manifest.fits(get_encoder().id, SPARSE):
+    manifest = before.manifest
+    if manifest and same and "" not in before.names and _fits(manifest):
         retried = Reading(unread, strict=strict, progress=reading)
         if not any(True for _ in retried.tried()):
             synced.changed, synced.replaced, synced.failed = False, [], retried.failed
@@ -115,7 +119,7 @@ def sync_index(
             synced.built.seconds = time.perf_counter() - started
             return synced
     read = Reading(sources.files, strict=strict, progress=reading)
-    synced.built = build_index(name, _passages(name, read, found), progress=progress, files=found)
+    synced.built = build_index(name, _passages(name, read, found, unseen), progress=progress, files=found)
     synced.failed = read.failed
     failed = {unread.file for unread in read.failed}
     synced.new = [file for file in synced.new if file not in failed]
@@ -123,23 +127,28 @@ def sync_index(
     return synced
 
 
-def _compared(before: _Before, found: dict[str, str]) -> Synced:
-    synced = Synced(Built(), changed=True)
+def _compared(before: _Before, found: dict[str, str], unseen: set[str]) -> Synced:
+    synced, known = Synced(Built(), changed=True), before.files
     for file, digest in found.items():
-        if digest and before.digests.get(file) == digest:
+        if digest and before.content.get(file) == digest:
             synced.unchanged += 1
-        elif file in before.names or file in before.digests:
+        elif file in known:
             synced.replaced.append(file)
         else:
             synced.new.append(file)
-    synced.vanished = sorted((before.names | before.digests.keys()) - found.keys() - {""})
+    synced.vanished = sorted(known - found.keys() - unseen)
     return synced
 
 
-def _passages(name: str, reading: Reading, digests: dict[str, str]) -> Iterator[Located]:
-    """Passages of all files in order; those of unchanged files from the index. Runs while the index is locked.
+def _fits(manifest: Manifest) -> bool:
+    """Whether building the index now would make the same of its passages."""
+    return manifest.language in LANGUAGES and manifest.fits(get_encoder().id, tokenizer_of(manifest.language))
 
-    The digests of files that can't be read are marked.
+
+def _passages(name: str, reading: Reading, digests: dict[str, str], unseen: set[str]) -> Iterator[Located]:
+    """Passages of all files in order; those of unchanged and unseen files from the index, which is locked meanwhile.
+
+    The digests of files that can't be read are marked, and those of unseen files are added.
     """
     with contextlib.ExitStack() as stack:
         old: Records | None = None
@@ -165,6 +174,10 @@ def _passages(name: str, reading: Reading, digests: dict[str, str]) -> Iterator[
                     yield from reading.counted(_kept(old, file))
             elif not digests[file]:
                 del digests[file]
+        if old is not None:
+            for file in sorted(unseen):
+                yield from reading.counted(_kept(old, file))
+            digests.update((file, known[file]) for file in unseen & known.keys())
     if not reading.passages:
         reading.check()
 
@@ -178,8 +191,15 @@ class _Before:
     """What an index holds before it is synced."""
 
     manifest: Manifest | None = None
-    digests: dict[str, str] = field(default_factory=dict)
+    content: dict[str, str] = field(default_factory=dict)
+    """Digests of files."""
     names: set[str] = field(default_factory=set)
+    """Names of the files of its passages; "" among them if some came from none."""
+
+    @property
+    def files(self) -> set[str]:
+        """All files that it knows."""
+        return (self.names | self.content.keys()) - {""}
 
     @classmethod
     def read(cls, name: str) -> _Before:
@@ -188,9 +208,12 @@ class _Before:
             if (version := current_version(index_folder(name))) is not None:
                 manifest = Manifest.read(version)
                 with contextlib.closing(Records(version / "passages.sqlite")) as records:
-                    return cls(manifest, records.files(), records.file_names())
+                    content = {file: digest.removeprefix(PARTLY) for file, digest in records.files().items()}
+                    return cls(manifest, content, records.file_names())
         return cls()
 
 
 def _is_below(file: str, paths: Sequence[Path]) -> bool:
-    return bool(file) and any(PurePath(file).is_relative_to(path) for path in paths)
+    """Whether a file is one of these paths, or below one; `../a.md` is not below `.`."""
+    above = [path for path in paths if file and PurePath(file).is_relative_to(path)]
+    return any(".." not in PurePath(file).relative_to(path).parts for path in above)

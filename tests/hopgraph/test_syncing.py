@@ -141,6 +141,78 @@ def test_a_sync_that_would_leave_nothing_changes_nothing(folder: Path) -> None:
     assert texts() == {"Text of a."}
 
 
+def test_an_index_in_another_language_is_left_alone_where_nothing_has_changed(folder: Path) -> None:
+    (folder / "a.txt").write_text("Die Boote wurden am Hafen gebaut.")
+    build_index("x", read_sources([folder / "a.txt"]), language="de")
+    sync(folder)
+    version = current_version(index_folder("x"))
+    assert not sync(folder).changed
+    assert current_version(index_folder("x")) == version
+
+
+def test_files_are_read_again_after_a_rebuild_in_another_language(folder: Path) -> None:
+    (folder / "a.txt").write_text("Das kostet ca. 5 Euro. Es gibt z.B. Brot und Nr. 7 auch.")
+    sync(folder)
+    rebuild_index("x", language="de")
+    assert sync(folder).replaced == ["docs/a.txt"]
+    synced = [p.sentences for chunk in open_index("x").passages() for p in chunk]
+    build_index("whole", read_sources([folder / "a.txt"]), language="de")
+    assert synced == [p.sentences for chunk in open_index("whole").passages() for p in chunk]
+
+
+def test_files_with_long_rows_or_ids_of_other_files_are_unchanged_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.jsonl").write_text(json.dumps({"id": "a", "text": "One sentence is here. " * 200}))
+    (folder / "b.jsonl").write_text('{"id": "a", "text": "The id of the row above."}')
+    sync(folder)
+    version = current_version(index_folder("x"))
+    with monkeypatch.context() as patch:
+        patch.setattr("hopgraph.reading.read_numbered", None)
+        again = sync(folder)
+    assert (again.changed, again.unchanged, again.new, again.replaced) == (False, 2, [], [])
+    assert current_version(index_folder("x")) == version
+    (folder / "a.jsonl").unlink()
+    sync(folder)
+    assert texts() == {"The id of the row above."}
+
+
+def test_files_of_a_folder_that_can_t_be_read_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "sub").mkdir()
+    (folder / "a.txt").write_text("Text of a.")
+    (folder / "sub" / "b.txt").write_text("Text of b.")
+    (folder / "sub" / "c.jsonl").write_text(json.dumps({"id": "c", "text": "One sentence is here. " * 200}))
+    sync(folder)
+    before = texts()
+    scan = os.scandir
+
+    def refusing(path: str) -> object:
+        if str(path).endswith("sub"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.scandir", refusing)
+        away = sync(folder)
+        assert (away.changed, away.vanished, texts()) == (False, [], before)
+        (folder / "d.txt").write_text("Text of d.")
+        assert (sync(folder).vanished, texts()) == ([], before | {"Text of d."})
+    back = sync(folder)
+    assert (back.changed, back.unchanged, texts()) == (False, 4, before | {"Text of d."})
+
+
+def test_files_beside_the_folder_given_as_a_dot_are_not_below_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "a.txt").write_text("Text of a.")
+    Path("other").mkdir()
+    Path("other/b.txt").write_text("Text of b.")
+    monkeypatch.chdir(folder)
+    paths = [Path(), Path("../other")]
+    sync_index("x", paths, find_sources(paths))
+    with pytest.raises(StoreError, match=r"not of these files: \.\./other/b\.txt"):
+        sync(Path())
+    assert texts() == {"Text of a.", "Text of b."}
+
+
 NAMES = ["a.txt", "b.txt", "c.jsonl", "d.jsonl", "e.csv"]
 WORDS = st.lists(st.sampled_from(["Ada", "Byron", "met", "in", "London"]), min_size=1, max_size=4).map(" ".join)
 FILES = st.dictionaries(st.sampled_from(NAMES), st.lists(WORDS, min_size=1, max_size=3), max_size=4)
