@@ -21,7 +21,7 @@ from stores.readers.isolated import IsolatedParser
 from stores.records import PARTLY, Records
 from stores.sparse import tokenizer_of
 
-READERS = "1"
+READERS = "2"
 """Version of what the readers make of a file; after a change, every file is read again."""
 UNREADABLE = "unreadable:"
 """Before the digest of a file that could not be read."""

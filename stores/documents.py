@@ -166,16 +166,17 @@ def check_document(path: Path) -> str:
         InputError: It is missing, empty, of another kind, too large, or its content does not fit its suffix.
     """
     suffix = path.suffix.lower()
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder", hint="name the files in it, such as folder/*.md")
-    if not path.exists():
-        raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder")
-    if suffix not in SUFFIXES:
-        known = " ".join(SUFFIXES)
-        raise InputError(f"{path}: can't read documents of kind '{suffix}'", hint=f"these can be read: {known}")
-    if not path.is_file():
-        raise InputError(f"{path}: not a regular file", hint="give a file")
-    size = path.stat().st_size
+    with _readable(path):
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder", hint="name the files in it, such as folder/*.md")
+        if not path.exists():
+            raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder")
+        if suffix not in SUFFIXES:
+            known = " ".join(SUFFIXES)
+            raise InputError(f"{path}: can't read documents of kind '{suffix}'", hint=f"these can be read: {known}")
+        if not path.is_file():
+            raise InputError(f"{path}: not a regular file", hint="give a file")
+        size = path.stat().st_size
     if size == 0:
         raise InputError(f"{path}: the file is empty", hint="leave it out, or check that it is the right file")
     if size > MAX_BYTES and suffix not in _STREAMED:
@@ -207,3 +208,5 @@ def _readable(path: Path) -> Iterator[None]:
         raise InputError(message, hint="pip install 'hopgraph[documents]'") from error
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from error
+    except UnicodeDecodeError as error:  # its encoding was checked before
+        raise InputError(f"{path}: changed while it was read", hint="run the command again") from error

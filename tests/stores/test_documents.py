@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inference.errors import InputError
+from stores import tables
 from stores.cutting import word_count
 from stores.documents import load_documents, read_document
 from stores.passages import Passage
@@ -204,6 +205,29 @@ def test_text_is_read_in_pieces_and_the_same_as_at_once(tmp_path: Path, monkeypa
     assert sentences([next(read), *read]) == whole == PROSE * 4
 
 
+def test_files_that_change_while_they_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stores.readers.text.find_encoding", lambda path: "utf-8")
+    assert "changed while it was read" in refused(write(tmp_path / "a.txt", b"caf\xe9")).message
+    table = write(tmp_path / "b.csv", "id,text\n1,One.\n")
+    check = tables._check_table
+
+    def change(path: Path, encoding: str) -> object:
+        checked = check(path, encoding)
+        write(path, "id,text\n1,One.\n2\n")
+        return checked
+
+    monkeypatch.setattr(tables, "_check_table", change)
+    assert "changed while it was read" in refused(table).message
+
+
+def test_a_path_that_may_not_be_asked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_dir", locked)
+    assert "can't be read (Permission denied)" in refused(tmp_path / "a.txt").message
+
+
 # Markdown and HTML
 
 
@@ -310,6 +334,12 @@ def test_badly_nested_html_is_read(tmp_path: Path) -> None:
     assert sentences(load_documents(path))[0] == "Deep down"
 
 
+def test_a_mark_of_ours_in_a_document_is_white_space(tmp_path: Path) -> None:
+    content = "<p>First.</p><pre>\n&#30;x is text.</pre><p>&#30;1Not a heading.</p><pre>\n&#29;Nor a row.</pre>"
+    [passage] = load_documents(write(tmp_path / "a.html", content))
+    assert passage.sentences == ("First.", "x is text.", "1Not a heading.", "Nor a row.")
+
+
 # PDF
 
 
@@ -395,6 +425,11 @@ def test_a_long_csv_row_is_cut_and_keeps_its_rows_id_as_source(tmp_path: Path) -
     assert {part.source for part in parts} == {"r1"}
     assert sentences(parts) == PROSE
     assert (short.id, short.source) == ("r2", "")
+
+
+def test_tsv_is_cut_at_tabs_only(tmp_path: Path) -> None:
+    [passage] = load_documents(write(tmp_path / "a.tsv", "a, b\tc\n1, 2\t3\n"))
+    assert passage.sentences == ("a, b: 1, 2", "c: 3")
 
 
 def test_equal_csv_rows_have_different_ids(tmp_path: Path) -> None:
