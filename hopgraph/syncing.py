@@ -45,16 +45,17 @@ class Synced:
 
 
 class Digests:
-    """SHA-256 of files, computed again only after size or time of change differ."""
+    """SHA-256 of files, computed again only after size or times of change differ."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, int, int], str]] = {}
+        self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def of(self, path: Path) -> str:
         """A file's digest; "" if it can't be read."""
         try:
             stat = path.stat()
-            seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            # Copying may keep the time of the content, but not that of the file.
+            seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
             if path not in self._known or self._known[path][0] != seen:
                 with path.open("rb") as file:
                     self._known[path] = (seen, f"{READERS}:{hashlib.file_digest(file, 'sha256').hexdigest()}")

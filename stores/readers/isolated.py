@@ -136,5 +136,5 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _section(line: str) -> Section:
-    heading, parts, headings, unit = json.loads(line)
-    return Section(heading, [Part(*part) for part in parts], tuple(headings), unit)
+    heading, parts, headings, unit, metadata = json.loads(line)
+    return Section(heading, [Part(*part) for part in parts], tuple(headings), unit, metadata)

@@ -91,4 +91,4 @@ def _reply(error: str = "", hint: str = "", *, exhausted: bool = False) -> dict[
 
 def _row(section: Section) -> list[Any]:
     parts = [[part.text, part.page, part.row] for part in section.parts]
-    return [section.heading, parts, section.headings, section.unit]
+    return [section.heading, parts, section.headings, section.unit, dict(section.metadata)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hopgraph.reading import Reading, read_sources
 from hopgraph.sources import find_sources
-from hopgraph.syncing import Synced, sync_index
+from hopgraph.syncing import Digests, Synced, sync_index
 from inference.errors import InputError, StoreError
 from stores.build import add_to_index, build_index, rebuild_index, remove_from_index
 from stores.index import list_indexes, open_index
@@ -199,6 +199,17 @@ def test_files_of_a_folder_that_can_t_be_read_stay(folder: Path, monkeypatch: py
         assert (sync(folder).vanished, texts()) == ([], before | {"Text of d."})
     back = sync(folder)
     assert (back.changed, back.unchanged, texts()) == (False, 4, before | {"Text of d."})
+
+
+def test_a_copy_that_keeps_size_and_time_has_another_digest(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Text of a.")
+    digests, times = Digests(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    first = digests.of(path)
+    time.sleep(0.02)
+    path.write_text("Text of b.")
+    os.utime(path, ns=times)
+    assert digests.of(path) not in ("", first)
 
 
 def test_files_beside_the_folder_given_as_a_dot_are_not_below_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

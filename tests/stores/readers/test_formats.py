@@ -165,6 +165,21 @@ def test_rows_of_a_spreadsheet_are_passages_with_column_names(tmp_path: Path) ->
     ]
 
 
+def test_cells_of_a_spreadsheet_are_metadata_with_their_types(tmp_path: Path) -> None:
+    assert [dict(p.metadata) for p in load_documents(make_xlsx(tmp_path / "b.xlsx"))] == [
+        {},
+        {"Item": "Tower", "Price": 12.5, "Paid on": "2020-01-02", "Late": False},
+        {"Item": "Bridge", "Price": 3, "Late": True},
+        {},
+    ]
+
+
+def test_rows_of_a_table_are_lines_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Before. Still.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n\nAfter.")
+    [passage] = load_documents(tmp_path / "a.md")
+    assert passage.text == "Before. Still.\na: 1; b: 2\na: 3; b: 4\nAfter."
+
+
 def test_column_names_without_rows_are_not_lost(tmp_path: Path) -> None:
     import openpyxl
 
