@@ -325,6 +325,16 @@ def test_html_says_its_encoding(tmp_path: Path) -> None:
     assert passage.text == "Łódź leży tu."
     assert "unknown encoding 'klingon'" in refused(write(tmp_path / "b.html", '<meta charset="klingon"><p>x')).message
     assert "unknown encoding 'zlib'" in refused(write(tmp_path / "c.html", '<meta charset="zlib"><p>x')).message
+    assert (
+        "unknown encoding 'undefined'" in refused(write(tmp_path / "e.html", '<meta charset="undefined"><p>x')).message
+    )
+    [passage] = load_documents(write(tmp_path / "f.html", '<meta charset="utf-16"><p>Łódź leży tu.</p>'))
+    assert passage.text == "Łódź leży tu."
+    for name in ("iso-8859-1", "latin1", "us-ascii"):
+        [passage] = load_documents(
+            write(tmp_path / "g.html", f'<meta charset="{name}"><p>“Anna’s”</p>'.encode("cp1252"))
+        )
+        assert passage.text == "“Anna’s”"
     damaged = b'<meta charset="utf-8">\n<p>caf\xe9</p>'
     assert "line 2: not utf-8" in refused(write(tmp_path / "d.html", damaged)).message
 
