@@ -106,7 +106,7 @@ def is_json_lines(path: Path) -> bool:
 
 
 def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterator[Path]:
-    specs = {folder: [given]} if given else {}
+    specs: dict[Path, GitIgnoreSpec] = {}
     skipped = found.skipped
 
     def unreadable(error: OSError) -> None:
@@ -117,11 +117,15 @@ def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterato
     for name, folders, names in os.walk(folder, onerror=unreadable):
         here = Path(name)
         if IGNORE_FILE in names and (spec := _ignored_by(here / IGNORE_FILE)):
-            specs.setdefault(here, []).append(spec)
-        above = [(base, spec) for base, those in specs.items() if here.is_relative_to(base) for spec in those]
+            specs[here] = spec
+        # The nearest file that says anything about a path decides.
+        above = [(base, spec) for base, spec in reversed(specs.items()) if here.is_relative_to(base)]
 
         def excluded(path: Path, end: str = "", above: list[tuple[Path, GitIgnoreSpec]] = above) -> bool:
-            return any(spec.match_file(path.relative_to(base).as_posix() + end) for base, spec in above)
+            if given is not None and given.match_file(path.relative_to(folder).as_posix() + end):
+                return True
+            said = (spec.check_file(path.relative_to(base).as_posix() + end).include for base, spec in above)
+            return next((verdict for verdict in said if verdict is not None), False)
 
         kept = []
         for name in sorted(folders):

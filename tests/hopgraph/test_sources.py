@@ -39,6 +39,14 @@ def test_a_folder_s_own_file_of_patterns_holds_for_what_is_below_it(tmp_path: Pa
     assert names(tmp_path / "deep" / "er") == ["a.md"]
 
 
+def test_the_nearest_file_of_patterns_decides_and_the_command_line_before_it(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "deep/a.md", "deep/b.md", "deep/er/b.md")
+    (tmp_path / ".hopgraphignore").write_text("*.md\n")
+    (tmp_path / "deep" / ".hopgraphignore").write_text("!b.md\n")
+    assert names(tmp_path) == ["deep/b.md", "deep/er/b.md"]
+    assert names(tmp_path, "er/") == ["deep/b.md"]
+
+
 def test_a_file_that_is_named_is_read_whatever_excludes_it(tmp_path: Path) -> None:
     make(tmp_path, "a.md", "b.md")
     assert len(find_sources([tmp_path, tmp_path / "a.md"], exclude=["a.md"]).files) == 2

@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hopgraph.cli.syncing import run_sync
 from hopgraph.reading import Reading, read_sources
 from hopgraph.sources import find_sources
 from hopgraph.syncing import Digests, Synced, sync_index
-from inference.errors import InputError, StoreError
+from inference.errors import EndpointError, InputError, StoreError
 from stores.build import add_to_index, build_index, rebuild_index, remove_from_index
 from stores.index import list_indexes, open_index
 from stores.manifest import current_version, index_folder
@@ -302,6 +304,39 @@ def test_a_watched_folder_is_synced_as_it_changes_and_ctrl_c_ends_it(tmp_path: P
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_watched_change_is_not_lost_where_a_sync_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = [
+        None,
+        StoreError("being built"),
+        EndpointError("away"),
+        EndpointError("away"),
+        None,
+        InputError("no file"),
+    ]
+    tried = []
+
+    def attempt(*_: object, **__: object) -> None:
+        tried.append(1)
+        if (error := outcomes[len(tried) - 1]) is not None:
+            raise error
+
+    def changes(paths: object, debounce: int, due: Callable[[], bool]) -> Iterator[None]:
+        for _ in range(2):
+            yield
+            while due():
+                yield
+
+    monkeypatch.setattr("hopgraph.cli.syncing.RETRY", 0.0)
+    monkeypatch.setattr("hopgraph.cli.syncing._sync", attempt)
+    monkeypatch.setattr("hopgraph.watching.changes", changes)
+    run_sync("x", [tmp_path], [], strict=False, replace=False, watch=True, as_json=False)
+    assert len(tried) == len(outcomes)
+    said = capsys.readouterr().err
+    assert [said.count(words) for words in ("being built", "away", "no file")] == [1, 1, 1]
 
 
 def until(process: subprocess.Popen[str], words: str) -> None:
