@@ -369,6 +369,12 @@ def test_pdf_text_goes_on_over_lines_and_pages(tmp_path: Path) -> None:
     assert {(passage.title, passage.source) for passage in passages} == {("European robins", "birds.pdf")}
 
 
+def test_rows_of_numbers_at_the_ends_of_pages_are_no_page_numbers(tmp_path: Path) -> None:
+    pages = [[f"{2000 + n} {n} {n * 7}", f"Then came {n}.", f"{3000 + n} {n}.5", f"{n} / 4"] for n in range(1, 5)]
+    text = " ".join(passage.text for passage in load_documents(make_pdf(tmp_path / "a.pdf", pages)))
+    assert text == " ".join(" ".join(page[:3]) for page in pages)
+
+
 def test_pdf_without_a_real_title_has_the_files_name(tmp_path: Path) -> None:
     for title in ("", "untitled", "Microsoft Word - draft7.doc"):
         [passage] = load_documents(make_pdf(tmp_path / "song_birds.pdf", [["They sing."]], title))
