@@ -112,7 +112,7 @@ train-agents: setup $(VENV)-lora/installed
 	test -f $(AGENTS)/train.jsonl || $(BIN)/python -m training.agents.build --data $(DATA) --to $(AGENTS)
 	$(BIN)/python -m training.agents.leakage --data $(DATA) --examples $(AGENTS)/train.jsonl
 	$(LORA) -m training.lora.train --base $(BASE) --examples $(AGENTS)/train.jsonl --to $(AGENTS) \
-		--rank 32 --learning-rate 6e-4 --max-length 2600 --length-exponent 0.5 --tokens 1500 --batches 2
+		--rank 32 --learning-rate 6e-4 --max-length 2000 --length-exponent 0.5 --tokens 1500 --batches 2 --epochs 0.66
 
 # Fine-tunes HANRAG's Revelator, and measures its skills before and after; LIMIT is the examples of a skill. Hours on a
 # CPU.

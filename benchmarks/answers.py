@@ -3,10 +3,10 @@
     python benchmarks/answers.py DATA OUT [--limit 200] [--only 2wikimultihopqa] [--method all] [--set retriever=bridge]
 
 DATA has a folder for each set with `corpus.jsonl.gz` and `questions.jsonl.gz`. The indexes are made in HOPGRAPH_HOME
-under the names `recall-<set>`, and kept. Each set is evaluated twice, as `hopgraph eval` does it, with the
-adapter of HOPGRAPH_EMBEDDED_LORA and with none, into OUT/<set>-tuned and OUT/<set>-plain; an interrupted run goes on
-when it is started again. `--no-plain` leaves the second run out. CompactRAG takes part if the index has a knowledge
-base.
+under the names `recall-<set>`, and kept. Each set is evaluated twice, as `hopgraph eval` does it: with the adapter of
+HOPGRAPH_EMBEDDED_LORA (by default the bundled one) into OUT/<set>-tuned, and with none into OUT/<set>-plain. An
+interrupted run goes on when it is started again. `--no-plain` leaves the second run out. CompactRAG takes part if the
+index has a knowledge base.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,6 @@ from stores.index import open_index
 from stores.passages import read_passages
 
 SETS = ("2wikimultihopqa", "hotpotqa", "musique")
-TUNED, PLAIN = "tuned", "plain"
 
 
 def main(
@@ -40,35 +40,37 @@ def main(
 ) -> None:
     """Print a table for each set: a row per method, with the adapter and without."""
     for name in only or SETS:
-        questions = data / name / "questions.jsonl.gz"
         index = f"recall-{name}"
         build_index(index, read_passages(data / name / "corpus.jsonl.gz"))
-        folders = {}
-        for model in (TUNED, PLAIN) if plain else (TUNED,):
-            folder = out / f"{name}-{model}"
-            run = ["--resume", str(folder)]
-            if not RunFolder(folder).started:
-                run = ["--method", method, "--dataset", name, "--questions", str(questions), "--index", index]
-                run += ["--limit", str(limit), "--seed", "0", "--out", str(folder)]
-                run += [part for pair in set_ or () for part in ("--set", pair)]
-            environment = {**os.environ, "HOPGRAPH_EMBEDDED_LORA": "none"} if model == PLAIN else dict(os.environ)
-            command = [sys.executable, "-m", "hopgraph", "eval", *run]
-            # Failed questions make the exit code 1; they are in the table.
-            if subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode > 1:
-                raise typer.Exit(1)
-            folders[model] = RunFolder(folder)
-        _print(name, len(open_index(index)), folders)
+        run = ["--method", method, "--dataset", name, "--questions", str(data / name / "questions.jsonl.gz")]
+        run += ["--index", index, "--limit", str(limit), "--seed", "0"]
+        run += [part for pair in set_ or () for part in ("--set", pair)]
+        found = {"tuned": evaluated(out / f"{name}-tuned", run, {})}
+        if plain:
+            found["plain"] = evaluated(out / f"{name}-plain", run, {"HOPGRAPH_EMBEDDED_LORA": "none"})
+        show(name, len(open_index(index)), found)
 
 
-def _print(name: str, passages: int, folders: dict[str, RunFolder]) -> None:
-    found = {model: _variants(folder) for model, folder in folders.items()}
-    rows = next(iter(found.values()))
-    print(f"\n{name}: {rows[0]['n']} questions, {passages:,} passages")
+def evaluated(folder: Path, words: Sequence[str], variables: Mapping[str, str]) -> dict[str, VariantSummary]:
+    """Rows of an evaluation by method: `hopgraph eval` with these words, or the rest of it if `folder` has a part."""
+    run = ["--resume", str(folder)] if RunFolder(folder).started else [*words, "--out", str(folder)]
+    command = [sys.executable, "-m", "hopgraph", "eval", *run]
+    # Failed questions make the exit code 1; they are in the table.
+    if subprocess.run(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL).returncode > 1:
+        raise typer.Exit(1)
+    return {row["variant"]: row for row in _variants(RunFolder(folder))}
+
+
+def show(name: str, passages: int, found: Mapping[str, Mapping[str, VariantSummary]]) -> None:
+    """Print a set's table: a row per method, columns per evaluation."""
+    first = next(iter(found.values()))
+    print(f"\n{name}: {next(iter(first.values()))['n']} questions, {passages:,} passages")
     heads = "".join(f"{head:>8}" for head in ("EM", "F1", "recall", "calls", "sec", "repairs", "failed"))
-    print(" " * 20 + "".join(f"{model:>{len(heads)}}" for model in found))
+    print(" " * 20 + "".join(f"{which:>{len(heads)}}" for which in found))
     print(f"{'method':<20}" + heads * len(found))
-    for same in zip(*found.values(), strict=True):
-        print(f"{same[0]['variant']:<20}" + "".join(map(_cells, same)))
+    for method in first:
+        cells = [_cells(rows[method]) if method in rows else " " * len(heads) for rows in found.values()]
+        print(f"{method:<20}" + "".join(cells), flush=True)
 
 
 def _variants(folder: RunFolder) -> list[VariantSummary]:

@@ -21,7 +21,7 @@ from nodes.router import given_route, router
 
 ABOUT = About(
     name="Adaptive-RAG",
-    summary="no search, one, or IRCoT, by how complex the question is",
+    summary="no search, one search, or IRCoT, depending on the question's complexity",
     citation=(
         "Jeong et al., Adaptive-RAG: Learning to Adapt Retrieval-Augmented Large Language Models "
         "through Question Complexity"

@@ -21,7 +21,7 @@ from nodes.kit.state import QuestionInput
 
 ABOUT = About(
     name="CompactRAG",
-    summary="two calls a question, over question-answer pairs that were read beforehand",
+    summary="two calls per question, over question-answer pairs extracted beforehand",
     citation="Yang et al., CompactRAG: Reducing LLM Calls and Token Overhead in Multi-Hop Question Answering",
     published="2026-02",
     kind="method",

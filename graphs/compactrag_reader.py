@@ -17,7 +17,7 @@ from nodes.kit.routing import with_context
 
 ABOUT = About(
     name="CompactRAG's offline stage",
-    summary="one passage into question-answer pairs",
+    summary="extracts question-answer pairs from a passage",
     citation="Yang et al., CompactRAG: Reducing LLM Calls and Token Overhead in Multi-Hop Question Answering",
     published="2026-02",
     kind="reader",

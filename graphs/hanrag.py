@@ -26,7 +26,7 @@ from nodes.router import given_route, router
 
 ABOUT = About(
     name="HANRAG",
-    summary="a router to four paths, with noise-resistant retrieval",
+    summary="a router with four paths, and noise-resistant retrieval",
     citation=(
         "Sun et al., HANRAG: Heuristic Accurate Noise-resistant Retrieval-Augmented Generation "
         "for Multi-hop Question Answering"

@@ -17,7 +17,7 @@ from nodes.retriever import retriever
 
 ABOUT = About(
     name="Iter-RetGen",
-    summary="each search goes out from the answer before it",
+    summary="rounds of search and answer; each search uses the previous answer",
     citation=(
         "Shao et al., Enhancing Retrieval-Augmented Large Language Models with Iterative Retrieval-Generation Synergy"
     ),

@@ -24,7 +24,7 @@ from nodes.parrag.state import ParState
 
 ABOUT = About(
     name="PAR-RAG",
-    summary="a plan whose every step is acted on and reviewed",
+    summary="a plan; each step is answered, then reviewed",
     citation="Zhang et al., Credible Plan-Driven RAG Method for Multi-Hop Question Answering",
     published="2025-04",
     kind="method",

@@ -19,7 +19,7 @@ from nodes.probtree.tree import children_of, ready
 
 ABOUT = About(
     name="ProbTree",
-    summary="a tree of sub-questions, each answered in three ways, of which the likeliest counts",
+    summary="a tree of sub-questions, each answered in three ways; the most probable answer is kept",
     citation="Cao et al., Probabilistic Tree-of-thought Reasoning for Answering Knowledge-intensive Complex Questions",
     published="2023-11",
     kind="baseline",

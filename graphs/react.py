@@ -17,7 +17,7 @@ from nodes.retriever import retriever
 
 ABOUT = About(
     name="ReAct",
-    summary="thought, action (search, lookup, finish) and observation in turn",
+    summary="alternating thoughts, actions (search, lookup, finish) and observations",
     citation="Yao et al., ReAct: Synergizing Reasoning and Acting in Language Models",
     published="2022-10",
     kind="baseline",

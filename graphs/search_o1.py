@@ -17,7 +17,7 @@ from nodes.search_o1.state import SearchO1State, turn_id
 
 ABOUT = About(
     name="Search-o1",
-    summary="reasoning that pauses to search, and continues with what a separate call refines from the passages",
+    summary="reasoning with searches; a separate call distils the passages before they enter it",
     citation="Li et al., Search-o1: Agentic Search-Enhanced Large Reasoning Models",
     published="2025-01",
     kind="baseline",

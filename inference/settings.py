@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     exemplars: Folder | None = None
     """A file of exemplars for PAR-RAG's planner that replaces stores/exemplars.md, in the same format."""
     cache: Literal["on", "off"] = "off"
-    """Reuse of model responses from earlier runs."""
+    """Whether to reuse model replies of earlier runs."""
     checkpoints: str | None = None
     """Checkpoint store of `ask`: a SQLite file, or postgresql://... (default: HOME/checkpoints.sqlite)."""
 
@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     """Maximum seconds from a call's first failure to its last retry. A refused connection, a time-out, 408, 429 or 5xx
     is retried with exponential backoff. Then the run stops, and can be resumed."""
     llm_retries: int = Field(default=100, ge=0, le=1000)
-    """Maximum retries of a call within that time."""
+    """Maximum number of retries of a call within HOPGRAPH_LLM_PATIENCE."""
     llm_extra: dict[str, Any] = Field(default_factory=dict)
     """Additional request fields as a JSON object, such as
     {"repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": false}}."""
@@ -106,10 +106,10 @@ class Settings(BaseSettings):
     judge_api_key: SecretStr | None = None
     """API key of that endpoint, if required."""
     embedded_model: str = "smollm2"
-    """Model of the embedded server, used without an endpoint: smollm2, or a GGUF file."""
+    """Model of the embedded server, which is used if HOPGRAPH_LLM_URL is unset: smollm2, or a GGUF file."""
     embedded_lora: Literal["auto", "none"] | Folder = "auto"
-    """A LoRA adapter for it: auto (for smollm2 the bundled one, trained on all roles of the methods), none, or a GGUF
-    file (`make train-agents` writes one, from a clone of the repository)."""
+    """A LoRA adapter for it: auto (the bundled one, for smollm2 only), none, or a GGUF file (`make train-agents` writes
+    one, from a clone of the repository)."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
     """Parallel requests of the embedded server; each takes memory for its own context."""
     embedded_context: int = Field(default=8192, ge=256)
@@ -148,8 +148,8 @@ class Settings(BaseSettings):
     rerank_api_key: SecretStr | None = None
     """API key of that server, if required."""
     rerank_timeout: float = Field(default=30.0, gt=0, le=3600)
-    """Time-out of one request to it, in seconds. A failed one is retried for 10 seconds at most; then the search goes
-    on without the reranker."""
+    """Time-out of one rerank request, in seconds. A failed one is retried for 10 seconds at most; then the search
+    keeps its order."""
     chroma_url: str | None = None
     """A Chroma server, such as http://127.0.0.1:8100, or several, separated by commas, for an index in shards. Unset:
     embedded Chroma."""

@@ -45,7 +45,7 @@ EXTRACTORS: dict[str, Callable[[Example], str]] = {
     "of that answer, the longest run of words not in the question": lambda row: phrase(
         f"{row.question} {_closest_pair(row.question, row.context)[0]}", _closest_pair(row.question, row.context)[1]
     ),
-    "the right pair's whole answer, told which pair": _right_line,
+    "the right pair's whole answer (oracle pair)": _right_line,
     "**this extractor**": _ours,
 }
 
@@ -68,7 +68,7 @@ def evaluation_report(rows: Sequence[Example], seen: set[str]) -> str:
             lines.append([name, form, len(chosen), *scores.mean(axis=0).tolist()])
             if extract is _ours:
                 milliseconds = 1000 * (time.process_time() - start) / len(chosen)
-                speed.append(f"{milliseconds:.1f} ms of CPU time a question where answers are {form}")
+                speed.append(f"{milliseconds:.1f} ms of CPU time per question where answers are {form}")
                 if form == "sentences" and unseen.any():
                     of_them = scores[unseen].mean(axis=0).tolist()
                     lines.append([f"{name}, no pair seen in training", form, int(unseen.sum()), *of_them])
@@ -85,7 +85,7 @@ def _cases_report(sets: Mapping[str, Sequence[Example]]) -> str:
         lines.append(["the right pair removed", form, len(bare), said.mean() if bare else "-", "-"])
     turned = [row for row in map(reversed_pair, (row for row in sets["sentences"] if row.start >= 0)) if row]
     right = np.array([agreement(_ours(row), row.answer)[0] for row in turned])
-    lines.append(["the right pair turned round", "phrases", len(turned), "-", right.mean() if turned else "-"])
+    lines.append(["the right pair inverted", "phrases", len(turned), "-", right.mean() if turned else "-"])
     return table(["pairs", "answers are", "rows", "answered", "exact match"], lines)
 
 
@@ -99,7 +99,7 @@ def _train(options: Namespace) -> str:
     dropped = ", ".join(f"{count} {why}" for why, count in left_out.items()) or "none"
     empty = sum(row.start < 0 for row in cases)
     described = (
-        f"{len(learnt)} examples, {empty} without an answer, {len(cases) - empty} with a pair turned round; "
+        f"{len(learnt)} examples, {empty} without an answer, {len(cases) - empty} with an inverted pair; "
         f"{len(held_out)} held out (rows left out: {dropped})"
     )
     start = load_weights(options.start) if options.start else None

@@ -59,7 +59,7 @@ def _shares(pair: str, example: Example) -> bool:
 
 
 def reversed_pair(example: Example) -> Example | None:
-    """The example with its right pair turned round: the answer in the question, the entity asked about as the answer.
+    """The example with its right pair inverted: the answer in the question, the entity asked about as the answer.
 
     "Who wrote Emma?" beside "What did Jane Austen write? Emma". None where no pattern fits.
     """
@@ -138,7 +138,7 @@ def training_cases(rows: Sequence[Example], seed: int = 0) -> list[Example]:
     """Examples made of examples with an answer: of every second, one without an answer; of a third of those, another.
 
     The first keeps the example's other pairs and gets up to two lookalikes, the second has lookalikes only. Where the
-    right pair can be turned round, there is an example of that, its pairs in random order.
+    right pair can be inverted, there is an example of that, its pairs in random order.
 
     Args:
         rows: As `training_examples` gives them, with sentences and with phrases in turn; of each of these two, one

@@ -91,7 +91,7 @@ def feature_worth(
         tested: Questions to predict.
 
     Returns:
-        For each encoding (`trained`, `frozen`: the encoder as it comes, `none`) and each choice of surface features,
+        For each encoding (`trained`, `frozen`: the original encoder, `none`) and each choice of surface features,
         the probabilities of the tested questions, shape (tested, 4).
     """
     everything = [*rows, *tested]

@@ -53,7 +53,7 @@ def _accuracy(matrix: Matrix) -> float:
 def _table(matrix: Matrix) -> str:
     scores = enumerate(class_f1(matrix))
     lines = [[i + 1, *matrix[i].tolist(), score] for i, score in scores if score is not None]
-    return table(["true", "said 1", "2", "3", "4", "F1"], lines)
+    return table(["true", "predicted 1", "2", "3", "4", "F1"], lines)
 
 
 def _ablation_report(data: Path) -> str:

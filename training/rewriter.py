@@ -73,8 +73,8 @@ def evaluation_report(rows: Sequence[Example]) -> str:
         lines.append([name, "all", len(rows), *figures.mean(axis=0).tolist()])
         if rewrite is _ours and single.any():
             lines.append([name, "of a single edit", int(single.sum()), *figures[single].mean(axis=0).tolist()])
-    titles = ["rewriter", "rows", "number", "same to the letter", "exact match", "F1", "holds the answer"]
-    return f"{table(titles, lines)}\n\n{milliseconds:.1f} ms of CPU time a sub-question\n"
+    titles = ["rewriter", "rows", "number", "identical", "exact match", "F1", "contains the answer"]
+    return f"{table(titles, lines)}\n\n{milliseconds:.1f} ms of CPU time per sub-question\n"
 
 
 def _train(options: Namespace) -> str:

@@ -34,9 +34,7 @@ def ask(
     question: Annotated[str | None, typer.Argument(help="The question.", show_default=False)] = None,
     method: Annotated[
         str,
-        typer.Option(
-            "--method", "-m", help="How to answer it; `hopgraph graph` lists them.", autocompletion=completion.methods
-        ),
+        typer.Option("--method", "-m", help="Method; `hopgraph graph` lists them.", autocompletion=completion.methods),
     ] = "prism",
     index: Annotated[
         str | None, typer.Option("--index", "-i", help="Index to search.", autocompletion=completion.indexes)
@@ -53,7 +51,7 @@ def ask(
     thread: Annotated[
         str | None,
         typer.Option(
-            help="Id of the run. An interrupted run is resumed, a finished one is shown.",
+            help="Id of the run. An interrupted run is resumed, a finished one is shown. Default: a new id.",
             autocompletion=completion.threads,
         ),
     ] = None,
@@ -87,7 +85,7 @@ def resume(
     stream: Stream = False,
     as_json: AsJson = False,
 ) -> None:
-    """Resume a question that was interrupted or waits for a decision; a finished one is shown, not run again."""
+    """Resume a run that was interrupted or waits for a decision; a finished one is shown, not run again."""
     changes = settings_of(settings or [])
     _finish(*loop.run(_resume(thread, decision or [], answer, changes, _shown(stream, as_json))), as_json)
 

@@ -32,7 +32,7 @@ def run_checkpoints(folder: Path, thread: str | None = None) -> str:
     if thread and not path.is_file() and run.started and (shard := shard_of_thread(run, thread)):
         path = shard / path.name
         if not path.is_file():
-            raise InputError(f"--run {folder}: its shard {shard} is gone", hint="checkpoints stay with the shards")
+            raise InputError(f"--run {folder}: its shard {shard} is missing", hint="checkpoints stay with the shards")
     if not path.is_file():
         raise InputError(f"--run {folder}: has no checkpoints.sqlite", hint="name a folder of `hopgraph eval`")
     return str(path)

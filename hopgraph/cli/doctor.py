@@ -100,7 +100,7 @@ def _home() -> list[Finding]:
         if above != home:  # created by the first command that stores data
             if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            return [Finding("home", "ok", f"{home}, not there yet: the first index or question creates it")]
+            return [Finding("home", "ok", f"{home}, does not exist yet: the first index or question creates it")]
         with tempfile.NamedTemporaryFile(dir=home):
             pass
     except OSError as error:
@@ -146,7 +146,7 @@ def _reranker() -> list[Finding]:
     if scores.values[1] > scores.values[0]:
         return [Finding("reranker", "ok", f"{scores.model} ({place})")]
     told = f"{scores.model} ({place}) finds a passage about bananas as relevant to Paris as one about Paris"
-    return [Finding("reranker", "bad", told, "is this a reranking model?")]
+    return [Finding("reranker", "bad", told, "check that it is a reranking model")]
 
 
 def _embedded() -> list[Finding]:

@@ -45,7 +45,7 @@ def evaluate(
         typer.Option(
             "--method",
             "-m",
-            help="Methods separated by commas, or all.",
+            help="Methods, separated by commas, or all.",
             show_default=False,
             autocompletion=completion.methods_and_all,
         ),
@@ -65,7 +65,9 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option(min=0, help="With --limit: a random sample instead of the first questions.")
     ] = None,
-    stratify: Annotated[bool, typer.Option("--stratify", help="With --limit: keep shares of types and hops.")] = False,
+    stratify: Annotated[
+        bool, typer.Option("--stratify", help="With --limit: keep the shares of types and hops.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder, created if missing.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all methods; may be repeated.")
@@ -84,11 +86,14 @@ def evaluate(
     contexts: Annotated[
         bool, typer.Option("--contexts", help="Answer from the questions' own passages; no search.")
     ] = False,
-    resume: Annotated[Path | None, typer.Option(help="Resume the run in this folder; needs no other option.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Resume the run in this folder; no other option is needed.")
+    ] = None,
     shard: Annotated[
         str | None,
         typer.Option(
-            metavar="I/N", help="Answer only part I of N of the questions, in a process or on a machine each."
+            metavar="I/N",
+            help="Answer only shard I of N of the questions; run each shard in its own process, then --merge.",
         ),
     ] = None,
     ray: Annotated[
@@ -112,7 +117,7 @@ def evaluate(
         ),
     ] = False,
     wrong: Annotated[
-        float, typer.Option(min=0, max=1, help="With --perfect: probability that an agent's reply is wrong.")
+        float, typer.Option(min=0, max=1, help="With --perfect: probability that a reply is wrong.")
     ] = 0.0,
     papers: Annotated[
         bool, typer.Option("--papers", help="Print the papers' figures for the dataset next to the results.")
@@ -134,7 +139,7 @@ def evaluate(
     _: Cached = False,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate methods on questions: EM, F1, recall and costs. No finished work is lost: --resume continues a run."""
+    """Evaluate methods on questions: EM, F1, recall and costs. --resume continues an interrupted run."""
     from hopgraph.cli import eval_options, evaluating
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.gate import read_gate

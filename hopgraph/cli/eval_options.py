@@ -81,7 +81,7 @@ def sampled_questions(
     from inference.errors import InputError
 
     if stratified and limit is None:
-        raise InputError("--stratify: goes with --limit", hint="such as --limit 250")
+        raise InputError("--stratify: requires --limit", hint="such as --limit 250")
     asked = read_questions(required(path, "--questions", "a file of questions"), dataset)
     return sample(asked, limit, seed, stratified=stratified)
 
@@ -143,7 +143,7 @@ def read_shard(text: str | None, questions: Sequence[Question]) -> dict[str, Any
     shard = Shard.parse(text)
     if not shard.part(questions):
         raise InputError(
-            f"--shard {shard}: there are only {len(questions)} questions", hint="take at most as many shards"
+            f"--shard {shard}: there are only {len(questions)} questions", hint="use at most that many shards"
         )
     return {"shard": shard.as_row()}
 

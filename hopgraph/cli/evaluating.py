@@ -76,7 +76,10 @@ async def _say_gold(questions: list[Question], found: dict[str, Any], *, context
         note("the index has no gold passage of the questions by id: they are matched by title")
     if found["index"] and (lost := await asyncio.to_thread(not_in, found["index"]["name"], questions, found["gold"])):
         names = ", ".join(repr(name) for name in lost[:3])
-        note(f"gold that is not in index {found['index']['name']} counts as not found: {len(lost):,}, such as {names}")
+        note(
+            f"gold passages missing from index {found['index']['name']}: {len(lost):,}, such as {names}; "
+            "they count as not found"
+        )
 
 
 async def resume(

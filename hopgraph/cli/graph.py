@@ -15,7 +15,7 @@ def graph(
         str | None,
         typer.Argument(help="Method id. Default: list the methods.", autocompletion=completion.methods),
     ] = None,
-    png: Annotated[Path | None, typer.Option(help="Write a PNG picture to this file (needs hopgraph[draw]).")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a PNG picture to this file; needs the extra `draw`.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
 ) -> None:
     """Draw a method's state machine (Mermaid text, SVG or PNG), or list the methods."""

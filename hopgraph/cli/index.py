@@ -58,14 +58,16 @@ def index(
         str | None,
         typer.Option(
             metavar="CODE",
-            help="Language of the texts, such as de. Default: as before, or en.",
+            help="Language of the texts, such as de. Default: the index's own; en for a new one.",
         ),
     ] = None,
     sync: Annotated[
         bool,
         typer.Option("--sync", help="Make the index equal to the files: read new and changed ones, remove the others."),
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="With --sync: go on doing so as files change.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="With --sync: repeat it whenever files change, until ctrl-C.")
+    ] = False,
     exclude: Annotated[
         list[str] | None,
         typer.Option("--exclude", metavar="PATTERN", help="Skip files of folders, as in .gitignore; may be repeated."),
@@ -75,7 +77,9 @@ def index(
     ] = False,
     shards: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Number of parts of a large index; as before, or 1.", show_default=False),
+        typer.Option(
+            min=1, metavar="N", help="Number of shards. Default: the index's own; 1 for a new one.", show_default=False
+        ),
     ] = None,
     reshard: Annotated[
         int | None,
@@ -119,7 +123,10 @@ def index(
     if watch and (not sync or as_json):
         raise InputError("--watch requires --sync and can't be combined with --json", hint=f"{usage} --sync --watch")
     if sync and language is not None:
-        raise InputError("--language: can't be combined with --sync", hint="an index keeps its language: make it first")
+        raise InputError(
+            "--language: can't be combined with --sync",
+            hint="build the index without --sync first; it keeps its language",
+        )
     if sync:
         from hopgraph.cli.syncing import run_sync
 
@@ -164,7 +171,8 @@ def search(
         str,
         typer.Option(
             "--mode",
-            help="hybrid, dense (by meaning), sparse (by words) or bridge (hybrid, and what the best hits name).",
+            help="hybrid, dense (by meaning), sparse (by words) or bridge (hybrid, and passages that its best hits "
+            "name).",
             autocompletion=completion.modes,
         ),
     ] = "hybrid",
@@ -178,12 +186,12 @@ def search(
         bool,
         typer.Option(
             "--rerank",
-            help="Retrieve four times as many, and keep the most relevant by the configured cross-encoder.",
+            help="Retrieve four times as many passages, and keep those the configured cross-encoder scores highest.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search an index, and show the rank of each passage in both halves of the search."""
+    """Search an index, and show each passage's rank by meaning (dense) and by words (sparse)."""
     from inference.errors import InputError
     from stores.index import MODES, Mode, open_index
 

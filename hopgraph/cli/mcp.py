@@ -15,7 +15,7 @@ def mcp(
         typer.Option(
             "--index",
             "-i",
-            help="Index of questions that name none. Default: the only index.",
+            help="Index of calls that name none. Default: the only index.",
             autocompletion=completion.indexes,
         ),
     ] = None,

@@ -64,10 +64,10 @@ def unfinished(
         if cluster is None:
             raise InputError(
                 f"{folder.path}: the run was started with --ray, and its shards are not finished",
-                hint="give --ray again; --ray local takes this machine",
+                hint="give --ray again; --ray local uses this machine alone",
             )
         raise InputError(
-            f"{folder.path}: the run was started without --ray: all its checkpoints are in one store",
+            f"{folder.path}: the run was started without --ray, and its checkpoints are in one store",
             hint="resume it without --ray, or start another run",
         )
     return todo

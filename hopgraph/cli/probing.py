@@ -111,7 +111,7 @@ async def _structured(endpoint: Endpoint, whose: str) -> list[Finding]:
     if field_logprobs(reply.text, reply.tokens, ["colour"]):
         findings.append(await _logprobs(endpoint, whose))
     elif not whose:
-        without = "PruneRAG can't run; HANRAG needs `verdicts=text`"
+        without = "PruneRAG and ProbTree can't run; HANRAG needs `verdicts=text`"
         findings.append(Finding("log-probabilities", "note", "not given", without))
     return findings
 

@@ -28,7 +28,9 @@ def read(
         str,
         typer.Option("--index", "-i", help="Index to read.", show_default=False, autocompletion=completion.indexes),
     ] = "",
-    model: Annotated[str | None, typer.Option(help="Model that reads, if not the one that answers.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model that extracts the pairs. Default: the one that answers.")
+    ] = None,
     coverage_repair: Annotated[
         bool, typer.Option("--coverage-repair", help="One more call for entities that no pair mentions.")
     ] = False,
@@ -42,7 +44,7 @@ def read(
         Path | None, typer.Option(help="Write the knowledge base to this JSON Lines file; nothing is read.")
     ] = None,
     load: Annotated[
-        Path | None, typer.Option("--import", help="Import readings from such a file; no model is called.")
+        Path | None, typer.Option("--import", help="Import a knowledge base from such a file; no model is called.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the reader; may be repeated.")
@@ -64,7 +66,7 @@ def read(
     dataset: Annotated[str, typer.Option(help="With --perfect: the questions' dataset, as for `eval`.")] = "own",
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
-    """Read an index into the question-answer pairs that CompactRAG answers from. The same command resumes it."""
+    """Extract the question-answer pairs that CompactRAG answers from. The same command resumes an interrupted one."""
     from hopgraph.knowledge.report import report
     from inference.errors import InputError
 
@@ -75,7 +77,7 @@ def read(
     if ray is not None and (export or load or perfect):
         raise InputError("--ray: can't be combined with --export, --import or --perfect")
     if export is not None and load is not None:
-        raise InputError("give one of --export and --import")
+        raise InputError("--export: can't be combined with --import")
     if export is not None:
         from hopgraph.knowledge.pair_files import export_pairs
 
@@ -178,7 +180,7 @@ def print_report(report: Report) -> None:
     from hopgraph.evaluation.simulated import is_simulated
     from nodes.kit.rendering import counted
 
-    left = f"; {report.left:,} left: run the same command again" if report.left else ""
+    left = f"; {report.left:,} left: run the same command again to read them" if report.left else ""
     print(f"Knowledge base of {report.index}: {report.read:,} of {report.passages:,} passages read{left}")
     per = report.pairs_per_passage
     spread = f"{per['mean']:.1f} a passage, {per['least']:.0f} to {per['most']:.0f}" if report.read else "nothing read"

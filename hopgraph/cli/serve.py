@@ -17,7 +17,7 @@ def serve(
         typer.Option(
             "--index",
             "-i",
-            help="Index of models that name none. Default: the only index.",
+            help="Index of requests whose model names none (`prism:NAME` does). Default: the only index.",
             autocompletion=completion.indexes,
         ),
     ] = None,
@@ -26,26 +26,35 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")] = 8080,
     runs: Annotated[int, typer.Option(min=1, max=4096, help="Maximum number of concurrent runs.")] = 256,
-    queue: Annotated[int, typer.Option(min=0, help="Maximum number of requests that wait for a run.")] = 256,
+    queue: Annotated[int, typer.Option(min=0, help="Maximum number of waiting requests.")] = 256,
     history: Annotated[
-        str, typer.Option(help="Earlier turns of a chat: off, or rewrite (one call makes the question stand alone).")
+        str,
+        typer.Option(
+            help="Earlier turns of a chat: rewrite (one call makes the question self-contained) or off (ignored)."
+        ),
     ] = "rewrite",
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Web pages that may call it, such as http://127.0.0.1:3000; repeatable."),
+        typer.Option(
+            metavar="ORIGIN", help="Web pages that may call it, such as http://127.0.0.1:3000; may be repeated."
+        ),
     ] = None,
     model_only: Annotated[
         bool, typer.Option("--model-only", help="Serve the embedded model, without methods.")
     ] = False,
-    model: Annotated[str | None, typer.Option(help="With --model-only: smollm2, or a GGUF file.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="With --model-only: smollm2, or a GGUF file. Default: smollm2.")
+    ] = None,
     parallel: Annotated[
-        int | None, typer.Option(min=1, max=256, help="With --model-only: maximum number of concurrent requests (4).")
+        int | None,
+        typer.Option(min=1, max=256, help="With --model-only: maximum number of concurrent requests. Default: 4."),
     ] = None,
     context: Annotated[
-        int | None, typer.Option(min=256, help="With --model-only: context length of a request, in tokens (8192).")
+        int | None,
+        typer.Option(min=256, help="With --model-only: context length of a request, in tokens. Default: 8192."),
     ] = None,
 ) -> None:
-    """Serve the methods with an OpenAI-compatible API, until ctrl-C (exit code 0)."""
+    """Serve every method as a model of an OpenAI-compatible API, until ctrl-C (exit code 0)."""
     from inference.errors import InputError
 
     own = {"--model": model, "--parallel": parallel, "--context": context}
@@ -90,7 +99,7 @@ def _serve_methods(
         )
     for origin in origins:
         if origin == "*" or not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
-            raise InputError(f"--allow-origin {origin}: is no origin", hint="for example http://127.0.0.1:3000")
+            raise InputError(f"--allow-origin {origin}: not an origin", hint="for example http://127.0.0.1:3000")
     if index is not None:
         check_index(index)
     secret = key.get_secret_value() if key else None

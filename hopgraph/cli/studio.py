@@ -20,7 +20,7 @@ LISTED = 200
 
 
 def studio(
-    run: Annotated[Path | None, typer.Option(help="Open the threads of this evaluation run's folder.")] = None,
+    run: Annotated[Path | None, typer.Option(help="Show the threads of this evaluation run's folder instead.")] = None,
     thread: Annotated[str | None, typer.Option(help="Print the address of this thread.")] = None,
     index: Annotated[
         str | None, typer.Option("--index", "-i", help="Index of the named assistants. Default: the only index.")
@@ -35,7 +35,7 @@ def studio(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Maximum number of concurrent runs.")] = 4,
 ) -> None:
-    """Serve all graphs on this machine for LangGraph Studio, until ctrl-C."""
+    """Serve all graphs on 127.0.0.1, with a page that shows and edits runs and for LangGraph Studio, until ctrl-C."""
     from hopgraph.cli.checks import check_index, run_checkpoints
     from hopgraph.studio.packages import server_packages
     from hopgraph.studio.server import PLAN, Plan, environment

@@ -22,7 +22,6 @@ from stores.pairs import Pairs
 from stores.readings import Pair, Reading
 
 
-
 @dataclass(frozen=True)
 class _Given:
     """What all parts are given."""

@@ -83,7 +83,7 @@ def _values(field: FieldInfo) -> str:
     if get_origin(kind) is list:
         return f"a list of {_listed(get_args(kind)[0])}"
     if get_origin(kind) is Literal:
-        return _listed(kind)
+        return ", or ".join([_listed(kind), *("a path" for part in parts if part is Path)])
     if get_origin(kind) is dict:
         return "a JSON object"
     if kind in (int, float):

@@ -157,7 +157,7 @@ async def _read_here(
     if waiting and (open_parts := parts.open_parts(index.name)):
         raise InputError(
             f"the reading of index {index.name!r} was started with --ray, in {len(open_parts)} parts",
-            hint="give --ray again to resume it; --ray local takes this machine",
+            hint="give --ray again to resume it; --ray local uses this machine alone",
         )
     place = index_folder(index.name) / "pairs.running.sqlite"
     outcome = await read_passages(context, Passages(index, base.id, waiting, place, base.add), on_reading)

@@ -19,7 +19,7 @@ class AdaptiveRetrievalContext(Context):
         le=1_000_000,
         title="Popular from",
         description=(
-            "Passages that name an entity before it counts as popular. A question whose entities all do is answered "
+            "Minimum number of passages that name a popular entity. A question about popular entities only is answered "
             "without a search."
         ),
     )

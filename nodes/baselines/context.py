@@ -49,7 +49,7 @@ class SelfAskContext(Context):
     paper_retriever = "dense"  # as CompactRAG measures it (Contriever); its own paper asks a web search
 
     max_follow_ups: int = Field(
-        default=5, ge=0, le=20, title="Follow-ups", description="Follow-up questions at most; then it has to answer."
+        default=5, ge=0, le=20, title="Follow-ups", description="Maximum number of follow-up questions."
     )
     prompt_asker: str | None = prompt_field("self_ask/asker", "asker")
     prompt_intermediate: str | None = prompt_field("self_ask/intermediate", "generator")
@@ -61,9 +61,7 @@ class IterRetGenContext(Context):
     method = "iter_retgen"
     paper_retriever = "dense"
 
-    iterations: int = Field(
-        default=4, ge=1, le=10, title="Iterations", description="Searches, each with an answer from what it found (T)."
-    )
+    iterations: int = Field(default=4, ge=1, le=10, title="Iterations", description="Rounds of search and answer (T).")
     prompt_draft: str | None = prompt_field("iter_retgen/draft", "drafter")
 
 
@@ -74,7 +72,7 @@ class IrcotContext(Context):
     paper_retriever = "sparse"
 
     max_steps: int = Field(
-        default=8, ge=1, le=20, title="Steps", description="Sentences of the chain of thought at most."
+        default=8, ge=1, le=20, title="Steps", description="Maximum number of sentences of the chain of thought."
     )
     max_passages: int = Field(
         default=15, ge=1, le=100, title="Passages", description="Passages kept over all searches, the first ones found."
@@ -90,31 +88,31 @@ class ReactContext(Context):
     paper_retriever = "sparse"
 
     max_steps: int = Field(
-        default=7, ge=1, le=30, title="Turns", description="Turns at most; in the last one it has to finish."
+        default=7, ge=1, le=30, title="Turns", description="Maximum number of turns; the last one must finish."
     )
     prompt_agent: str | None = prompt_field("react/agent", "agent")
 
 
 class AdaptiveContext(Context):
-    """Adaptive-RAG: no search, one, or IRCoT, by how complex the question is."""
+    """Adaptive-RAG: no search, one search, or IRCoT, depending on the question's complexity."""
 
     method = "adaptive_rag"
     paper: ClassVar[dict[str, Any]] = {"router": "encoder"}
     paper_retriever = "sparse"
 
     route: Complexity | None = Field(
-        default=None, title="Route", description="Instead of the router's: every question takes this path."
+        default=None, title="Route", description="Path of every question, instead of the router's choice."
     )
     router: Literal["model", "encoder", "oracle"] = Field(
         default="model",
         title="Router",
         description=(
-            "Who says how complex a question is: the model, or a small trained encoder that costs no call. `oracle`: "
-            "it comes with each question."
+            "Classifier of a question's complexity: the model, or a small trained encoder that costs no call. "
+            "`oracle`: the gold class comes with each question."
         ),
     )
     max_steps: int = Field(
-        default=8, ge=1, le=20, title="Steps", description="Sentences of a chain of thought at most."
+        default=8, ge=1, le=20, title="Steps", description="Maximum number of sentences of the chain of thought."
     )
     max_passages: int = Field(
         default=15, ge=1, le=100, title="Passages", description="Passages kept over all searches, the first ones found."

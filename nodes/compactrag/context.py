@@ -17,13 +17,13 @@ class CompactContext(Context):
     knowledge_base = True
     paper_retriever = "dense"
 
-    top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Pairs a sub-question retrieves.")
+    top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Pairs retrieved for a sub-question.")
     retriever: Literal["dense", "paper"] = Field(
-        default="dense", title="Retriever", description="Pairs are found by meaning alone, as in the paper."
+        default="dense", title="Retriever", description="Pairs are retrieved by the dense half only, as in the paper."
     )
     rerank: Literal["off"] = Field(default="off", title="Rerank", description="Pairs are not reranked.")
     max_subquestions: int = Field(
-        default=8, ge=1, le=16, title="Sub-questions", description="Sub-questions of a decomposition at most."
+        default=8, ge=1, le=16, title="Sub-questions", description="Maximum number of sub-questions."
     )
     ablate: list[Literal["rewriter", "extractor"]] = Field(
         default=[],
@@ -54,25 +54,25 @@ class ReaderContext(Context):
     method = "compactrag_reader"
 
     max_tokens: int = Field(
-        default=2048, ge=16, le=32768, title="Max tokens", description="Longest completion of one call, in tokens."
+        default=2048, ge=16, le=32768, title="Max tokens", description="Maximum completion length of a call, in tokens."
     )
     max_pairs: int = Field(
-        default=24, ge=1, le=100, title="Pairs", description="Pairs, and atomic facts, of one call at most."
+        default=24, ge=1, le=100, title="Pairs", description="Maximum number of pairs, and of atomic facts, of a call."
     )
     atomic_facts: bool = Field(
         default=True,
         title="Atomic facts",
-        description="Have the facts written out before the pairs, as in the paper; without them half the tokens.",
+        description="Write atomic facts before the pairs, as in the paper; without them a call takes half the tokens.",
     )
     verbatim: Literal["drop", "flag"] = Field(
         default="drop",
         title="Not verbatim",
-        description="What happens to a pair whose answer is not in the passage word for word.",
+        description="Treatment of a pair whose answer is not in the passage verbatim.",
     )
     coverage_repair: bool = Field(
         default=False,
         title="Coverage repair",
-        description="One more call for the entities that no pair mentions; its tokens are reported apart.",
+        description="One more call for entities that no pair mentions; its tokens are reported separately.",
     )
     prompt_reader: str | None = prompt_field("compactrag_reader/reader", "pair_writer")
     prompt_reader_pairs: str | None = prompt_field("compactrag_reader/reader_pairs", "pair_writer")

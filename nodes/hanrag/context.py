@@ -18,50 +18,50 @@ class HanContext(Context):
     without_logprobs = "take verdicts by their text (`verdicts=text`) or by the encoder (`revelator=encoder`)"
 
     route: Route | None = Field(
-        default=None, title="Route", description="Instead of the router's: every question takes this path (App. C)."
+        default=None, title="Route", description="Path of every question, instead of the router's choice (App. C)."
     )
     revelator: Literal["model", "encoder"] = Field(
         default="model",
         title="Revelator",
         description=(
-            "Who routes and judges relevance and ending: the model, or a small trained encoder that costs no call. "
-            "Decomposing and refining are the model's."
+            "What routes, and judges relevance and ending: the model, or a small trained encoder that costs no call. "
+            "The model always decomposes and refines."
         ),
     )
     router: Literal["model", "encoder", "oracle"] | None = Field(
         default=None,
         title="Router",
         description=(
-            "The same for routing alone. Empty: as the Revelator. `oracle`: it comes with each question (App. C)."
+            "The same for routing only. Empty: as `revelator`. `oracle`: the gold route of each question (App. C)."
         ),
     )
     relevance: Literal["model", "encoder"] | None = Field(
-        default=None, title="Relevance", description="The same for relevance alone. Empty: as the Revelator."
+        default=None, title="Relevance", description="The same for relevance only. Empty: as `revelator`."
     )
     ending: Literal["model", "encoder"] | None = Field(
-        default=None, title="Ending", description="The same for the ending alone. Empty: as the Revelator."
+        default=None, title="Ending", description="The same for the ending only. Empty: as `revelator`."
     )
     verdicts: Literal["probability", "text"] = Field(
         default="probability",
         title="Verdicts",
-        description="Relevance and ending by the probability of `true`, or, for servers that do not tell it, by text.",
+        description="Verdicts by the probability of `true`, or by text for servers without log-probabilities.",
     )
     relevance_threshold: float = Field(
         default=0.5,
         ge=0.0,
         le=1.0,
         title="Relevance threshold",
-        description="A passage is kept when its probability of being relevant is at least this.",
+        description="Minimum probability of relevance of a passage that is kept.",
     )
     ending_threshold: float = Field(
         default=0.5,
         ge=0.0,
         le=1.0,
         title="Ending threshold",
-        description="Retrieval ends when the probability that the chain is enough is at least this.",
+        description="Retrieval ends when the probability that the chain is sufficient is at least this.",
     )
     max_steps: int = Field(
-        default=5, ge=1, le=20, title="Steps", description="Seed questions of a complex question at most."
+        default=5, ge=1, le=20, title="Steps", description="Maximum number of seed questions of a complex question."
     )
     review: Literal["none", "human"] = review_field("every verdict about the ending")
     ablate: list[Literal["relevance", "ending", "refiner"]] = Field(

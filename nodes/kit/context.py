@@ -75,8 +75,8 @@ class Context(BaseModel):
         default="hybrid",
         title="Retriever",
         description=(
-            "Half of the index to search, or both fused; `bridge` is both fused and the passages that the best hits "
-            "name; `paper` is the retriever of the method's paper."
+            "`dense` and `sparse` search one half of the index, `hybrid` fuses both; `bridge` adds passages that the "
+            "best hits name; `paper` is the retriever of the method's paper."
         ),
     )
     where: str | None = Field(
@@ -91,8 +91,8 @@ class Context(BaseModel):
         default="off",
         title="Rerank",
         description=(
-            "Four times as many passages are retrieved, and the most relevant kept: `model` asks the cross-encoder of "
-            "HOPGRAPH_RERANK_URL or HOPGRAPH_RERANK_MODEL, `listwise` has the chat model rank them (RankGPT)."
+            "Retrieve four times as many passages and keep the most relevant: `model` scores them by the cross-encoder "
+            "of HOPGRAPH_RERANK_URL or HOPGRAPH_RERANK_MODEL, `listwise` has the chat model rank them (RankGPT)."
         ),
     )
     preset: Literal["default", "paper"] = Field(
@@ -104,17 +104,17 @@ class Context(BaseModel):
         default="on",
         title="Abstain",
         description=(
-            "`off`: the final answer is the most likely one, never that there is none. Steps before it may find none."
+            '`off`: the final answer is the most likely one, never "unanswerable". Earlier steps may still abstain.'
         ),
     )
     temperature: float = Field(
         default=0.0, ge=0.0, le=2.0, title="Temperature", description="Sampling temperature; 0 is greedy."
     )
     max_tokens: int = Field(
-        default=512, ge=16, le=32768, title="Max tokens", description="Maximum completion of one call, in tokens."
+        default=512, ge=16, le=32768, title="Max tokens", description="Maximum completion length of a call, in tokens."
     )
     seed: int | None = Field(
-        default=0, ge=0, le=2**31 - 1, title="Seed", description="Sampling seed, for servers that honour one."
+        default=0, ge=0, le=2**31 - 1, title="Seed", description="Sampling seed, for servers that support one."
     )
 
     node_timeout: float | None = Field(
@@ -122,14 +122,14 @@ class Context(BaseModel):
         gt=0,
         le=604_800,
         title="Node deadline",
-        description="Seconds a node may take, including waiting for the endpoint. Empty: no limit.",
+        description="Time limit of a node in seconds, including waiting for the endpoint. Empty: none.",
     )
     run_timeout: float | None = Field(
         default=None,
         gt=0,
         le=604_800,
         title="Run deadline",
-        description="Seconds a run may take; a resumed run has the same time again. Empty: no limit.",
+        description="Time limit of a run in seconds; a resumed run has the same time again. Empty: none.",
     )
 
     @model_validator(mode="before")

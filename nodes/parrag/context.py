@@ -22,7 +22,7 @@ class ParContext(Context):
     retriever: Literal["hybrid", "dense", "sparse", "bridge", "paper"] = Field(
         default="dense",
         title="Retriever",
-        description="Half of the store that a step searches first; re-retrieval after a rejection is always sparse.",
+        description="Retriever of a step's first search; re-retrieval after a rejection is always sparse.",
     )
     threshold: float = Field(
         default=0.65,
@@ -36,39 +36,48 @@ class ParContext(Context):
         gt=0.0,
         le=10.0,
         title="Gamma",
-        description="Steepness of the weight of accuracy over the hop count.",
+        description="Steepness of the weight of accuracy as a function of the hop count (Eq. 9).",
     )
     h0: float = Field(
         default=3.5,
         gt=0.0,
         le=10.0,
         title="h0",
-        description="Hop count at which accuracy and credibility weigh the same.",
+        description="Hop count at which accuracy and credibility have equal weights (Eq. 9).",
     )
     hop_count: int | None = Field(
-        default=None, ge=1, le=4, title="Hop count", description="Instead of the predicted one (Table 4)."
+        default=None,
+        ge=1,
+        le=4,
+        title="Hop count",
+        description="Fixed hop count, instead of the predicted one (Table 4).",
     )
     exemplars: Literal["complexity", "similarity", "none"] = Field(
         default="complexity",
         title="Exemplars",
-        description="How the plan's exemplar is chosen: by hop count, then similarity; by similarity; none (Fig. 4).",
+        description="Choice of the planner's exemplars: by hop count, then similarity; by similarity; none (Fig. 4).",
     )
     exemplar_count: int = Field(
-        default=1, ge=1, le=5, title="Exemplar count", description="Exemplars that the plan is written after."
+        default=1, ge=1, le=5, title="Exemplar count", description="Number of exemplars in the planner's prompt."
     )
-    max_steps: int = Field(default=6, ge=1, le=12, title="Plan length", description="Steps of a plan at most.")
+    max_steps: int = Field(
+        default=6, ge=1, le=12, title="Plan length", description="Maximum number of steps of a plan."
+    )
     attribution: Literal["model", "attrscore"] = Field(
         default="model",
         title="Attribution",
         description=(
-            "Who says whether an answer's passages bear it out: the model, or a scorer such as AttrScore at "
+            "Judge of whether the cited passages support an answer: the model, or a scorer such as AttrScore at "
             "HOPGRAPH_ATTRIBUTION_URL."
         ),
     )
     revision: Literal["better", "replace"] = Field(
         default="better",
         title="Revision",
-        description="`better` reviews the second answer too and keeps the better one; `replace` is Algorithm 1.",
+        description=(
+            "After a rejection: `better` reviews the second answer too and keeps the better one; `replace` keeps the "
+            "second (Alg. 1)."
+        ),
     )
     review: Literal["none", "human"] = review_field("every answer that was reviewed")
     ablate: list[Literal["plan", "review"]] = Field(

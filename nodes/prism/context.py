@@ -15,10 +15,14 @@ class PrismContext(Context):
     method = "prism"
 
     max_iterations: int = Field(
-        default=3, ge=1, le=10, title="Iterations", description="Rounds of Selector and Adder at most (N)."
+        default=3, ge=1, le=10, title="Iterations", description="Maximum number of rounds of Selector and Adder (N)."
     )
     pool_size: int = Field(
-        default=20, ge=1, le=100, title="Pool size", description="Candidate passages kept over all searches."
+        default=20,
+        ge=1,
+        le=100,
+        title="Pool size",
+        description="Maximum number of candidate passages over all searches.",
     )
     order: Literal["selector_first", "adder_first"] = Field(
         default="selector_first",
@@ -28,19 +32,19 @@ class PrismContext(Context):
     final: Literal["union", "last"] = Field(
         default="union",
         title="Final evidence",
-        description="`union`: all that a Selector kept, and the last Adder's additions. `last`: its last set.",
+        description="`union`: what any Selector kept, and the last Adder's additions. `last`: the last Selector's set.",
     )
     answer_from: Literal["sentences", "passages"] = Field(
         default="sentences",
         title="Answer from",
-        description="Whether the answer is written from evidence sentences or from their whole passages (Table 7).",
+        description="The generator's input: the evidence sentences, or their whole passages (Table 7).",
     )
     condition: Literal["prism", "full_context", "oracle_context", "oner", "setwise"] = Field(
         default="prism",
         title="Condition",
         description=(
-            "What the paper compares with: all candidates, gold evidence (`gold`), one BM25 search (OneR), or one "
-            "call that picks a set out of 20 (SetR)."
+            "The paper's comparisons: all candidates, gold evidence (input `gold`), one BM25 search (OneR), or one "
+            "call that picks a set of passages out of 20 (SetR)."
         ),
     )
     ablate: list[Literal["analyzer", "loop"]] = Field(

@@ -17,13 +17,15 @@ class ProbTreeContext(Context):
     without_logprobs: ClassVar[str] = "choose another method: answers are compared by them"
 
     max_depth: int = Field(
-        default=3, ge=1, le=6, title="Depth", description="Levels of the tree at most; the question is the first."
+        default=3, ge=1, le=6, title="Depth", description="Maximum number of levels; the question is the first."
     )
-    max_nodes: int = Field(default=15, ge=1, le=100, title="Nodes", description="Questions in the tree at most.")
+    max_nodes: int = Field(
+        default=15, ge=1, le=100, title="Nodes", description="Maximum number of questions in the tree."
+    )
     ablate: list[Literal["closed_book", "open_book", "child_aggregating"]] = Field(
         default=[],
         title="Ablations",
-        description="Ways to answer that are left out (Sec. 4.4); one of the first two has to stay.",
+        description="Ways of answering to leave out (Sec. 4.4); one of the first two has to stay.",
     )
     prompt_decomposer: str | None = prompt_field("probtree/decomposer", "decomposer")
     prompt_closed_book: str | None = prompt_field("probtree/closed_book", "closed_book")

@@ -27,15 +27,19 @@ class PruneContext(Context):
         default=3, ge=1, le=6, title="Depth", description="Deepest level of the tree; the root is level 1."
     )
     branching: int = Field(
-        default=2, ge=2, le=4, title="Branching", description="Sub-queries, or entities at most, of a node."
+        default=2,
+        ge=2,
+        le=4,
+        title="Branching",
+        description="Number of sub-queries of a node, and maximum number of its entities.",
     )
     max_searches: int = Field(
-        default=7, ge=1, le=100, title="Search budget", description="Searches a question may cost."
+        default=7, ge=1, le=100, title="Search budget", description="Maximum number of searches per question."
     )
     backtrace: Literal["bottom_up", "single_call"] = Field(
         default="bottom_up",
         title="Backtracing",
-        description="`bottom_up` is the paper's; `single_call` answers once from the whole tree, as released.",
+        description="`bottom_up`: as in the paper. `single_call`: one call over the whole tree (released code).",
     )
     review: Literal["none", "human"] = review_field("every answer that the confidence gate has judged")
     ablate: list[Literal["confidence", "answer", "entity", "adaptive"]] = Field(

@@ -16,21 +16,18 @@ class SearchO1Context(Context):
     paper_retriever = "dense"  # as PruneRAG measures it; its own paper asks a web search
     paper: ClassVar[dict[str, Any]] = {"top_k": 10}
 
-    max_searches: int = Field(
-        default=10, ge=0, le=50, title="Searches", description="Searches at most; after them it has to answer."
-    )
+    max_searches: int = Field(default=10, ge=0, le=50, title="Searches", description="Maximum number of searches.")
     max_turns: int = Field(
         default=15,
         ge=1,
         le=100,
         title="Turns",
-        description="Parts of the reasoning at most, queries that were searched for before included; in the last one "
-        "it has to answer.",
+        description="Maximum number of turns of the reasoning, repeated queries included; the last one must answer.",
     )
     ablate: list[Literal["reason_in_documents"]] = Field(
         default=[],
         title="Ablations",
-        description="`reason_in_documents`: the passages found are inserted into the reasoning as they are (RAgent).",
+        description="`reason_in_documents`: retrieved passages enter the reasoning unchanged (RAgent).",
     )
     prompt_reasoner: str | None = prompt_field("search_o1/reasoner", "reasoner")
     prompt_reason_in_documents: str | None = prompt_field("search_o1/reason_in_documents", "reason_in_documents")

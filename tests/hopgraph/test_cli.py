@@ -369,7 +369,7 @@ def test_the_doctor_makes_no_home(hopgraph, model, home, tmp_path, monkeypatch):
     code, out, _ = hopgraph("doctor", "--json")
     findings = {row["what"]: row for row in json.loads(out)["findings"]}
     assert (code, home.exists()) == (0, False)
-    assert (findings["home"]["state"], "not there yet" in findings["home"]["found"]) == ("ok", True)
+    assert (findings["home"]["state"], "does not exist yet" in findings["home"]["found"]) == ("ok", True)
     assert findings["checkpoints"]["found"].endswith("checkpoints.sqlite, 0 threads")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOPGRAPH_HOME", str(tmp_path / "file" / "home"))

@@ -138,7 +138,7 @@ def test_a_server_that_is_stopped_or_killed_loses_no_reply_and_the_next_one_goes
         (["--index", "nothing"], "no index named"),
         (["--index", "../x"], "index"),
         (["--history", "all"], "values: off, rewrite"),
-        (["--allow-origin", "*"], "is no origin"),
+        (["--allow-origin", "*"], "not an origin"),
     ],
 )
 def test_what_can_t_be_served_is_said_so(words, arguments, said):

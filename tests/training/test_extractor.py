@@ -76,7 +76,7 @@ def test_evaluation_of_the_shipped_extractor_runs_without_torch(small_data: Path
     printed = capsys.readouterr().out
     assert "| **this extractor** | sentences | 4 |" in printed
     assert "| **this extractor** | phrases | 4 |" in printed
-    assert "ms of CPU time a question" in printed
+    assert "ms of CPU time per question" in printed
 
 
 def test_a_missing_data_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

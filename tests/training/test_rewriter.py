@@ -82,7 +82,7 @@ def test_evaluation_of_the_shipped_rewriter_runs_without_torch(small_data: Path,
     assert main(["--data", str(small_data), "--evaluate"]) == 0
     printed = capsys.readouterr().out
     assert "| **this rewriter** | all | 6 |" in printed
-    assert "ms of CPU time a sub-question" in printed
+    assert "ms of CPU time per sub-question" in printed
 
 
 @pytest.mark.slow

@@ -60,10 +60,10 @@ def _route_report(rows: Sequence[Example]) -> str:
     right = np.array([label_of(row) == one for row, one in zip(rows, said, strict=True)])
     described = (
         f"{len(rows)} questions, accuracy {right.mean():.3f}; calibration error {calibration_error(sure, right):.3f}; "
-        f"{milliseconds:.1f} ms of CPU time a question"
+        f"{milliseconds:.1f} ms of CPU time per question"
     )
     by_source = _by_source([f"{row.source}, {ROUTES[label_of(row)]}" for row in rows], right)
-    matrix_table = table(["true", *(f"said {name}" for name in ROUTES), "right"], lines)
+    matrix_table = table(["true", *(f"predicted {name}" for name in ROUTES), "right"], lines)
     return f"{described}\n\n{matrix_table}\n\n{by_source}"
 
 
@@ -76,12 +76,12 @@ def _relevance_report(rows: Sequence[Example]) -> str:
     lines = [_judged("all", scores, labels), *(_judged(name, scores[of], labels[of]) for name, of in _groups(sources))]
     similar = np.array([likeness(row.question, passage_of(row)) for row in rows])
     threshold = np.sort(similar)[-int(labels.sum())]  # as many as are relevant: better than anyone could choose it
-    lines.append(_judged("all, by similarity in the encoder as it comes", similar - threshold + 0.5, labels))
+    lines.append(_judged("all, by similarity in the original encoder", similar - threshold + 0.5, labels))
     described = f"{len(rows)} passages, calibration error {calibration_error(scores, labels == 1):.3f}"
-    return f"{described}; {milliseconds:.1f} ms of CPU time a passage\n\n{table(_JUDGED, lines)}"
+    return f"{described}; {milliseconds:.1f} ms of CPU time per passage\n\n{table(_JUDGED, lines)}"
 
 
-_JUDGED = ("source", "rows", "relevant", "accuracy at .5", "precision", "recall", "F1", "ranked right (AUC)")
+_JUDGED = ("source", "rows", "relevant", "accuracy at .5", "precision", "recall", "F1", "AUC")
 
 
 def _judged(title: str, scores: Scores, labels: Labels) -> list[object]:
@@ -118,13 +118,13 @@ def _ending_report(sets: Mapping[str, Sequence[Example]]) -> str:
 
 
 def _unknown_report(data: Path) -> str:
-    """Whole dev chains whose last answer is unknown: how many end all the same."""
+    """Complete dev chains whose last answer is unknown: how many end nevertheless."""
     lines: list[list[object]] = []
     for name in ("musique", "2wikimultihopqa"):
         scores = np.array([_verdict_of(row) for row in dev_chains(data, name, unknown=True)])
         ended = int((scores >= 0.5).sum())
         lines.append([f"{name}, dev", len(scores), ended, ended / max(len(scores), 1)])
-    return table(["chains", "rows", "end all the same", "share"], lines)
+    return table(["chains", "rows", "ended nevertheless", "share"], lines)
 
 
 def _by_source(sources: Sequence[str], right: NDArray[np.bool_]) -> str:

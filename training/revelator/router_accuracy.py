@@ -79,7 +79,7 @@ def report(rows: Sequence[Example], said: Sequence[int]) -> str:
         [name, int(of.sum()), *of.tolist(), float(of[at] / max(of.sum(), 1))]
         for at, (name, of) in enumerate(zip(ROUTES, matrix[: len(ROUTES)], strict=True))
     ]
-    kinds = table(["true", "questions", *(f"said {name}" for name in ROUTES), "unreadable", "right"], lines)
+    kinds = table(["true", "questions", *(f"predicted {name}" for name in ROUTES), "unreadable", "right"], lines)
     groups = [(ROUTES[label], row.source) for label, row in zip(labels, rows, strict=True)]
     by_source = table(["kind", "source", "questions", "right"], shares_right(groups, right), texts=2)
     total = sum(right) / max(len(right), 1)

@@ -89,7 +89,7 @@ def test_a_stopped_reading_is_resumed_and_its_errors_are_clear(cluster, hopgraph
     assert json.loads(out)["read"] == 12
     finished = [request.id for request in server.requests if request.finished]
     assert len(set(finished)) == 12
-    # The first part that can't go on stops the two others, each of which may have had a reply that was not yet committed.
+    # The first part that can't go on stops the two others, each of which may have a reply that is not committed yet.
     assert len(finished) <= 12 + 2
     assert hopgraph(*words)[0] == 0  # nothing is left to read, here or there
 

@@ -427,13 +427,13 @@ def test_gold_that_no_search_can_find_is_said(evaluate, model, questions, home):
     build_index("small", [Passage("film", "X", "X is a film."), Passage("lee", "Film: Ann Lee", "Ann Lee was born.")])
     model(lambda request: {"answer": "Paris"})
     *_, err = evaluate("-m", "standard_rag", "-q", questions([row(1), row(2)]), "--index", "small")
-    assert "gold that is not in index small counts as not found: 1, such as 'Ann Lee'" in err
+    assert "gold passages missing from index small: 1, such as 'Ann Lee'" in err
     asked = questions([row(1, gold_ids=["film", "elsewhere"])], "ids.jsonl")
     *_, err = evaluate("-m", "standard_rag", "-q", asked, "--index", "small", out="ids")
-    assert "counts as not found: 1, such as 'elsewhere'" in err
+    assert ": 1, such as 'elsewhere'; they count as not found" in err
     both = questions([row(1, gold_ids=["film"]), row(2, gold_titles=["Nowhere"])], "both.jsonl")
     *_, err = evaluate("-m", "standard_rag", "-q", both, "--index", "small", out="both")
-    assert "counts as not found: 1, such as 'Nowhere'" in err
+    assert ": 1, such as 'Nowhere'; they count as not found" in err
 
 
 def test_the_first_question_does_not_pay_for_opening_the_index(evaluate, model, questions, home, tmp_path, monkeypatch):

@@ -104,7 +104,7 @@ def test_a_merged_run_is_reported_and_its_threads_are_traced(shards, hopgraph, m
     shutil.rmtree(parts[1])
     code, _, err = hopgraph("trace", thread, "--run", merged)
     assert code == 2
-    assert f"its shard {parts[1]} is gone" in err
+    assert f"its shard {parts[1]} is missing" in err
 
 
 def test_verdicts_are_merged_and_judging_goes_on(shards, hopgraph, model, tmp_path):
