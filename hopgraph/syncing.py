@@ -99,13 +99,8 @@ def sync_index(
     digests = digests or Digests()
     found = {str(path): digests.of(path) for path in sources.files}
     before = _Before.read(name)
-    others = sorted(file for file in before.names if not _is_below(file, paths))
-    if others and not replace:
-        listed = ", ".join(file or "passages without a file" for file in others[:5])
-        raise StoreError(
-            f"index {name!r} has passages that are not of these files: {listed}",
-            hint="name all files and folders that belong to it, spelled as before; --replace removes the others",
-        )
+    within = None if replace else paths
+    _check_others(name, before.names, within)
     unread_folders = [Path(folder.file) for folder in sources.failed]
     unseen = {file for file in before.files - found.keys() if _is_below(file, unread_folders)}
     synced = _compared(before, found, unseen)
@@ -120,12 +115,23 @@ def sync_index(
             synced.built.seconds = time.perf_counter() - started
             return synced
     read = Reading(sources.files, strict=strict, progress=reading)
-    synced.built = build_index(name, _passages(name, read, found, unseen), progress=progress, files=found)
+    synced.built = build_index(name, _passages(name, read, found, unseen, within), progress=progress, files=found)
     synced.failed = read.failed
     failed = {unread.file for unread in read.failed}
     synced.new = [file for file in synced.new if file not in failed]
     synced.replaced = [file for file in synced.replaced if file not in failed]
     return synced
+
+
+def _check_others(name: str, names: set[str], within: Sequence[Path] | None) -> None:
+    """Check that no passages of other files would be removed."""
+    others = sorted(file for file in names if within is not None and not _is_below(file, within))
+    if others:
+        listed = ", ".join(file or "passages without a file" for file in others[:5])
+        raise StoreError(
+            f"index {name!r} has passages that are not of these files: {listed}",
+            hint="name all files and folders that belong to it, spelled as before; --replace removes the others",
+        )
 
 
 def _compared(before: _Before, found: dict[str, str], unseen: set[str]) -> Synced:
@@ -146,7 +152,9 @@ def _fits(manifest: Manifest) -> bool:
     return manifest.language in LANGUAGES and manifest.fits(get_encoder().id, tokenizer_of(manifest.language))
 
 
-def _passages(name: str, reading: Reading, digests: dict[str, str], unseen: set[str]) -> Iterator[Located]:
+def _passages(
+    name: str, reading: Reading, digests: dict[str, str], unseen: set[str], within: Sequence[Path] | None
+) -> Iterator[Located]:
     """Passages of all files in order; those of unchanged and unseen files from the index, which is locked meanwhile.
 
     The digests of files that can't be read are marked, and those of unseen files are added.
@@ -160,6 +168,7 @@ def _passages(name: str, reading: Reading, digests: dict[str, str], unseen: set[
             if (version := current_version(index_folder(name))) is not None:
                 old = stack.enter_context(contextlib.closing(Records(version / "passages.sqlite")))
                 known, names = old.files(), old.file_names()
+        _check_others(name, names, within)  # another process may have added some meanwhile
         parser = stack.enter_context(IsolatedParser())
         for path in reading.files:
             file = str(path)

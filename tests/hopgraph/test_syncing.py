@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hopgraph.cli.syncing import run_sync
 from hopgraph.reading import Reading, read_sources
 from hopgraph.sources import find_sources
-from hopgraph.syncing import Digests, Synced, sync_index
+from hopgraph.syncing import Digests, Synced, _Before, sync_index
 from inference.errors import EndpointError, InputError, StoreError
 from stores.build import add_to_index, build_index, rebuild_index, remove_from_index
 from stores.index import list_indexes, open_index
@@ -132,6 +132,18 @@ def test_passages_of_other_files_stop_a_sync_unless_they_may_go(folder: Path) ->
     assert len(texts()) == 2
     sync(folder, replace=True)
     assert texts() == {"Text of a."}
+
+
+def test_passages_that_another_process_adds_meanwhile_stop_a_sync(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.txt").write_text("Text of a.")
+    Path("other.txt").write_text("Other text.")
+    build_index("x", read_sources([folder / "a.txt", Path("other.txt")]))
+    monkeypatch.setattr("hopgraph.syncing._Before.read", lambda name: _Before())
+    with pytest.raises(StoreError, match=r"not of these files: other\.txt"):
+        sync(folder)
+    assert texts() == {"Text of a.", "Other text."}
 
 
 def test_a_sync_that_would_leave_nothing_changes_nothing(folder: Path) -> None:
