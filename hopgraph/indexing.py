@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hopgraph.reading import Reading
+from hopgraph.reading import Reading, located_by
 from hopgraph.sources import Unread, find_sources
 from inference.errors import InputError
 from stores.build import add_to_index
 from stores.build import build_index as build
 from stores.collect import Built, Located, Progress
 from stores.passages import Passage, as_passage
+from stores.readers.isolated import IsolatedParser
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -69,19 +70,20 @@ def build_index(
 
 
 def _located(given: Iterable[object], strict: bool, failed: list[Unread]) -> Iterator[Located]:
-    for number, one in enumerate(given):
-        where = f"passages[{number}]"
-        if isinstance(one, Passage):
-            yield Located(where, one)
-        elif isinstance(one, Mapping):
-            yield Located(where, as_passage(dict(one), where))
-        elif isinstance(one, str | Path):
-            sources = find_sources([Path(one)], strict=strict)
-            reading = Reading(sources.files, strict=strict)
-            yield from reading.tried()
-            failed += [*sources.failed, *reading.failed]
-        else:
-            yield Located(where, _of_document(one, where))
+    with IsolatedParser() as parser:
+        for number, one in enumerate(given):
+            where = f"passages[{number}]"
+            if isinstance(one, Passage):
+                yield Located(where, one)
+            elif isinstance(one, Mapping):
+                yield Located(where, as_passage(dict(one), where))
+            elif isinstance(one, str | Path):
+                sources = find_sources([Path(one)], strict=strict)
+                reading = Reading(sources.files, strict=strict)
+                yield from reading.tried(located_by(parser))
+                failed += [*sources.failed, *reading.failed]
+            else:
+                yield Located(where, _of_document(one, where))
 
 
 def _of_document(one: Any, where: str) -> Passage:

@@ -62,11 +62,16 @@ class Reading:
                 yield from self.read_file(path, locate or located_by(parser))
 
     def read_file(self, path: Path, locate: Locate) -> Iterator[Located]:
-        """Passages of one file; none if it can't be read."""
+        """Passages of one file; none if it can't be read.
+
+        Raises:
+            InputError: It can't be read, and reading is strict; or it changed meanwhile, and some passages were given.
+        """
+        before = self.passages
         try:
             yield from self.counted(locate(path))
         except InputError as error:
-            if self._strict:
+            if self._strict or self.passages > before:
                 raise
             self.failed.append(Unread(str(path), error.message, error.hint))
         self.end_file()

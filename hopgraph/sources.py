@@ -39,7 +39,7 @@ class Sources:
     passed: list[str] = field(default_factory=list)
     """Those of them that have a suffix that is read, each with the cause: empty, excluded, ..."""
     failed: list[Unread] = field(default_factory=list)
-    """Folders that can't be read."""
+    """Folders that can't be read, and files and folders whose names are not UTF-8."""
 
     def __str__(self) -> str:
         return self.summary()
@@ -69,12 +69,19 @@ def find_sources(paths: Sequence[Path], *, exclude: Sequence[str] = (), strict: 
         strict: Raise for a folder below that can't be read, instead of reporting it in `failed`.
 
     Raises:
-        InputError: A path does not exist, a pattern is invalid, or a folder has no file that can be read.
+        InputError: A path does not exist, is neither file nor folder or has a name that is not UTF-8, a pattern is
+            invalid, or a folder has no file that can be read.
     """
     found = Sources()
     given = _patterns(exclude, "--exclude")
     for path in paths:
-        if path.is_dir():
+        if not _is_utf8(path):
+            raise InputError(_misnamed(path).reason, hint=_misnamed(path).hint)
+        try:
+            is_folder, is_file, is_there = path.is_dir(), path.is_file(), path.exists()
+        except OSError as error:
+            raise InputError(f"{path}: can't be read ({error.strerror})", hint="check the path") from error
+        if is_folder:
             before = len(found.files)
             below = list(_below(path, given, found))
             if strict and found.failed:
@@ -83,8 +90,10 @@ def find_sources(paths: Sequence[Path], *, exclude: Sequence[str] = (), strict: 
                 skipped = f"; {found}" if found.skipped else ""
                 raise InputError(f"{path}: no file in this folder can be read{skipped}", hint=f"these can: {_kinds()}")
             found.files[before:] = below
-        elif not path.exists():
+        elif not is_there:
             raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder")
+        elif not is_file:
+            raise InputError(f"{path}: not a regular file", hint="give files and folders")
         else:
             found.files.append(path)
     found.files = list(dict.fromkeys(found.files))
@@ -97,7 +106,7 @@ def is_json_lines(path: Path) -> bool:
 
 
 def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterator[Path]:
-    specs = {folder: [given]} if given else {}
+    specs: dict[Path, GitIgnoreSpec] = {}
     skipped = found.skipped
 
     def unreadable(error: OSError) -> None:
@@ -108,20 +117,26 @@ def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterato
     for name, folders, names in os.walk(folder, onerror=unreadable):
         here = Path(name)
         if IGNORE_FILE in names and (spec := _ignored_by(here / IGNORE_FILE)):
-            specs.setdefault(here, []).append(spec)
-        above = [(base, spec) for base, those in specs.items() if here.is_relative_to(base) for spec in those]
+            specs[here] = spec
+        # The nearest file that says anything about a path decides.
+        above = [(base, spec) for base, spec in reversed(specs.items()) if here.is_relative_to(base)]
 
         def excluded(path: Path, end: str = "", above: list[tuple[Path, GitIgnoreSpec]] = above) -> bool:
-            return any(spec.match_file(path.relative_to(base).as_posix() + end) for base, spec in above)
+            if given is not None and given.match_file(path.relative_to(folder).as_posix() + end):
+                return True
+            said = (spec.check_file(path.relative_to(base).as_posix() + end).include for base, spec in above)
+            return next((verdict for verdict in said if verdict is not None), False)
 
         kept = []
         for name in sorted(folders):
             if name.startswith("."):
                 skipped["hidden"] += 1
-            elif (here / name).is_symlink():
+            elif os.path.islink(here / name):  # noqa: PTH114 - no error where it may not be asked
                 skipped["link to a folder"] += 1
             elif excluded(here / name, "/"):
                 skipped["excluded folder"] += 1
+            elif not _is_utf8(here / name):
+                found.failed.append(_misnamed(here / name))
             else:
                 kept.append(name)
         folders[:] = kept
@@ -132,7 +147,9 @@ def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterato
             elif excluded(path):
                 skipped["excluded"] += 1
             elif not name.lower().endswith((*JSON_LINES, *_suffixes())):
-                skipped[path.suffix.lower() or "without a suffix"] += 1
+                skipped[_printable(path.suffix.lower()) or "without a suffix"] += 1
+            elif not _is_utf8(path):
+                found.failed.append(_misnamed(path))
             elif cause := _passed_over(path):
                 skipped[cause] += 1
                 found.passed.append(f"{path}: {cause}")
@@ -144,14 +161,31 @@ def _below(folder: Path, given: GitIgnoreSpec | None, found: Sources) -> Iterato
 
 def _passed_over(path: Path) -> str:
     """Why a file of a kind that is read is not; "" if it is."""
-    if not path.is_file():
-        return "broken link" if path.is_symlink() else "not a regular file"
-    return "" if path.stat().st_size else "empty"
+    try:
+        if not path.is_file():
+            return "broken link" if path.is_symlink() else "not a regular file"
+        return "" if path.stat().st_size else "empty"
+    except OSError:  # reading it says why
+        return ""
+
+
+def _is_utf8(path: Path) -> bool:
+    return str(path).isascii() or _printable(str(path)) == str(path)
+
+
+def _printable(name: str) -> str:
+    """A name with escapes for what is not UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _misnamed(path: Path) -> Unread:
+    name = _printable(str(path))
+    return Unread(name, f"{name}: its name is not UTF-8", "rename it, for example with convmv")
 
 
 def _ignored_by(path: Path) -> GitIgnoreSpec | None:
     try:
-        lines = path.read_text("utf-8", errors="replace").splitlines()
+        lines = path.read_text("utf-8-sig", errors="replace").splitlines()
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror})", hint="check its permissions") from error
     return _patterns(lines, str(path))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from hopgraph.signals import EXITS
 from hopgraph.sources import IGNORE_FILE
 
-_FIRST = 500
-"""Milliseconds after which the first change is reported, whether there was one or not: one before watching began."""
+_EVERY = 500
+"""Milliseconds after which the first change is reported, whether there was one or not (one before watching began)."""
 
 
-def changes(paths: Sequence[Path], debounce: int) -> Iterator[None]:
+def changes(paths: Sequence[Path], debounce: int, due: Callable[[], bool]) -> Iterator[None]:
     """Once at the beginning, and then whenever files below the paths have changed. Ends on ctrl-C or SIGTERM.
 
     Hidden files and what is below hidden folders do not count.
@@ -23,6 +23,7 @@ def changes(paths: Sequence[Path], debounce: int) -> Iterator[None]:
     Args:
         paths: Files and folders.
         debounce: Milliseconds for which changes are collected into one.
+        due: Asked every half second: whether to go on as if files had changed.
     """
     from watchfiles import watch
 
@@ -41,10 +42,10 @@ def changes(paths: Sequence[Path], debounce: int) -> Iterator[None]:
             watch_filter=counts,
             debounce=debounce,
             stop_event=stop,
-            rust_timeout=_FIRST,
+            rust_timeout=_EVERY,
             yield_on_timeout=True,
         ):
-            if (found or not begun) and not stop.is_set():
+            if (found or not begun or due()) and not stop.is_set():
                 begun = True
                 yield
 

@@ -28,7 +28,7 @@ from stores.manifest import (
     set_current,
 )
 from stores.passages import Passage
-from stores.records import Records, searchable
+from stores.records import PARTLY, Records, searchable
 from stores.sentences import splitting
 from stores.sharded_sparse import ShardedSparse
 from stores.shards import MOST_SHARDS, Shards
@@ -69,7 +69,7 @@ def build_index(
             `removed`. An error that it raises leaves the index unchanged.
         language: Language of the passages, a code of `stores.languages`; default: as the index has, or English.
         files: Digests of the files of the passages, by `Passage.file`; looked at when all passages are read. They are
-            kept for files whose passages are all in the index as they were given: see `Records.files`.
+            kept with the index: see `Records.files`.
 
     Raises:
         InputError: The name is invalid, the language is unknown, there are no passages, or fewer shards than Chroma
@@ -202,8 +202,16 @@ def _build(
                 altered = collect(records, passages, base_version, remove, result, tell, workers.fill_sentences)
             if base == "nothing" and old is not None:
                 compare(old, records, result)
-            known = files if files is not None else _files(old)
-            records.set_files({path: digest for path, digest in known.items() if path not in altered})
+            if files is not None:
+                known = {
+                    path: PARTLY + digest if path in altered and not digest.startswith(PARTLY) else digest
+                    for path, digest in files.items()
+                }
+            elif language == _language_of(old):  # what was added, removed or replaced is no longer as in its file
+                known = {path: digest for path, digest in _files(old).items() if path not in altered}
+            else:  # files are split into sentences by the rules of the language, and must be read again
+                known = {}
+            records.set_files(known)
             content = content_hash(old, records)
             if confirm is not None and result.replaces and not content.known:
                 confirm(result)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from inference.errors import InputError
 from stores.cutting import MAX_WORDS, PartIds, cut_sentences, shorten_sentences
@@ -46,9 +47,10 @@ def load_documents(path: Path, *, name: str = "", max_words: int = MAX_WORDS) ->
     Markdown file's `title:` or first heading, otherwise the file's name) and the heading above it; `headings` is the
     whole path of headings, and `page` says where it is (`pages 3-4`, `slide 2`, `sheet Costs, row 7`). No passage has
     more than `max_words` words or crosses a heading, and every sentence is in exactly one passage. A row of a table is
-    one sentence, with its column names; a row of a spreadsheet is a passage.
+    one sentence and one line, with its column names; a row of a spreadsheet is a passage.
 
-    The fields of a Markdown file's header are the metadata of its passages.
+    The fields of a Markdown file's header are the metadata of its passages, the cells of a spreadsheet's row those of
+    the row.
 
     A CSV file is a table of passages. Columns `id`, `title` and `text` (any case) are used as such, and other columns
     are metadata; without `text`, a row becomes `column: value`, one sentence per cell. A row with an `id` is its own
@@ -111,29 +113,43 @@ def _passages(path: Path, name: str, parsed: Parsed, max_words: int) -> Iterator
     for section in parsed.sections:
         heading = _full_title(title, line(section.heading))
         headings = tuple(filter(None, map(line, section.headings)))
+        metadata = {**parsed.metadata, **section.metadata}
         found = [
-            (piece, pages)
-            for sentence, pages in _sentences(section)
-            for piece in shorten_sentences([sentence], max_words)
+            one._replace(text=piece)
+            for one in _sentences(section)
+            for piece in shorten_sentences([one.text], max_words)
         ]
-        groups = cut_sentences([sentence for sentence, _ in found], max_words) if found else []
+        groups = cut_sentences([one.text for one in found], max_words) if found else []
         ends = list(accumulate(map(len, groups)))
         for group, end in zip(groups, ends, strict=True):
-            text = " ".join(group)
-            pages = [page for _, of in found[end - len(group) : end] for page in of]
-            place = page_label(section.unit, pages)
+            these = found[end - len(group) : end]
+            text = _joined(these)
+            place = page_label(section.unit, [page for one in these for page in one.pages])
             own = part_ids.of(text)
-            yield Passage(
-                own, heading, text, tuple(group), name, page=place, headings=headings, metadata=parsed.metadata
-            )
+            yield Passage(own, heading, text, tuple(group), name, page=place, headings=headings, metadata=metadata)
 
 
-def _sentences(section: Section) -> Iterator[tuple[str, Sequence[int]]]:
+class _Sentence(NamedTuple):
+    text: str
+    pages: Sequence[int]
+    row: bool = False
+
+
+def _joined(sentences: Sequence[_Sentence]) -> str:
+    """The text of sentences; table rows are lines of their own."""
+    text = sentences[0].text
+    for before, after in pairwise(sentences):
+        text += ("\n" if before.row or after.row else " ") + after.text
+    return text
+
+
+def _sentences(section: Section) -> Iterator[_Sentence]:
     """Sentences of a section with their pages. A table row is one sentence."""
     for is_row, parts in groupby(section.parts, key=lambda part: part.row):
         cleaned = [Part(clean_text(part.text), part.page) for part in parts]
         if is_row:
-            yield from ((" ".join(part.text.split()), (part.page,)) for part in cleaned if part.text.strip())
+            rows = (part for part in cleaned if part.text.strip())
+            yield from (_Sentence(" ".join(part.text.split()), (part.page,), row=True) for part in rows)
             continue
         [sentences] = split_sentences(["".join(part.text for part in cleaned)])
         # Sentences are the text up to white space: the other characters are counted.
@@ -146,7 +162,7 @@ def _sentences(section: Section) -> Iterator[tuple[str, Sequence[int]]]:
             last = number
             while last < len(ends) - 1 and ends[last] < done:
                 last += 1
-            yield sentence, (cleaned[number].page, cleaned[last].page)
+            yield _Sentence(sentence, (cleaned[number].page, cleaned[last].page))
 
 
 def _length(text: str) -> int:
@@ -166,16 +182,17 @@ def check_document(path: Path) -> str:
         InputError: It is missing, empty, of another kind, too large, or its content does not fit its suffix.
     """
     suffix = path.suffix.lower()
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder", hint="name the files in it, such as folder/*.md")
-    if not path.exists():
-        raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder")
-    if suffix not in SUFFIXES:
-        known = " ".join(SUFFIXES)
-        raise InputError(f"{path}: can't read documents of kind '{suffix}'", hint=f"these can be read: {known}")
-    if not path.is_file():
-        raise InputError(f"{path}: not a regular file", hint="give a file")
-    size = path.stat().st_size
+    with _readable(path):
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder", hint="name the files in it, such as folder/*.md")
+        if not path.exists():
+            raise InputError(f"{path}: no such file", hint="check the path; it is relative to the current folder")
+        if suffix not in SUFFIXES:
+            known = " ".join(SUFFIXES)
+            raise InputError(f"{path}: can't read documents of kind '{suffix}'", hint=f"these can be read: {known}")
+        if not path.is_file():
+            raise InputError(f"{path}: not a regular file", hint="give a file")
+        size = path.stat().st_size
     if size == 0:
         raise InputError(f"{path}: the file is empty", hint="leave it out, or check that it is the right file")
     if size > MAX_BYTES and suffix not in _STREAMED:
@@ -207,3 +224,5 @@ def _readable(path: Path) -> Iterator[None]:
         raise InputError(message, hint="pip install 'hopgraph[documents]'") from error
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error})", hint="give a readable file") from error
+    except UnicodeDecodeError as error:  # its encoding was checked before
+        raise InputError(f"{path}: changed while it was read", hint="run the command again") from error

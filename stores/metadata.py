@@ -26,7 +26,8 @@ def as_metadata(row: Mapping[Any, Any], where: str) -> dict[str, Value]:
     Null is left out; dates become their ISO text, and lists and objects their JSON text.
 
     Raises:
-        InputError: A number is not finite; the message begins with `where` and names the field.
+        InputError: A number is not finite, or a list contains itself; the message begins with `where` and names the
+            field.
     """
     found: dict[str, Value] = {}
     for name, value in row.items():
@@ -39,34 +40,53 @@ def as_metadata(row: Mapping[Any, Any], where: str) -> dict[str, Value]:
         if isinstance(value, date):
             value = value.isoformat()
         if not isinstance(value, str | int | float):
-            value = json.dumps(value, ensure_ascii=False, default=str)
+            value = _json(value, f"{where}: field {name!r}")
         found[encodable(str(name))] = encodable(value) if isinstance(value, str) else value
     return found
 
 
+def _json(value: object, where: str) -> str:
+    try:
+        try:
+            return json.dumps(value, ensure_ascii=False, default=str)
+        except TypeError:  # a key that JSON has none of, such as a date of YAML
+            return json.dumps(_with_text_keys(value), ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} contains itself, or is nested too deeply", hint="leave it out") from None
+
+
+def _with_text_keys(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _with_text_keys(inner) for key, inner in value.items()}
+    return [_with_text_keys(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 class Column:
-    """The type of a table's column: of numbers if all its filled cells are, as people write them (`007` is none);
-    likewise of `true` and `false`; else of text.
+    """The type of a table's column: of numbers if all its filled cells are, as people write them (`007` is none, nor is
+    a whole number beyond `LARGEST`); likewise of `true` and `false`; else of text.
     """
 
     def __init__(self) -> None:
-        self._whole = self._number = self._truth = True
+        self._number = self._truth = True
 
     def see(self, cell: str) -> None:
         """Take a cell into account; an empty one tells nothing."""
         if cell := " ".join(cell.split()):
-            self._whole = self._whole and bool(_WHOLE.fullmatch(cell)) and abs(int(cell[:25])) <= LARGEST
-            self._number = self._number and bool(_NUMBER.fullmatch(cell)) and math.isfinite(float(cell))
+            self._number = self._number and _is_number(cell)
             self._truth = self._truth and cell.lower() in ("true", "false")
 
     def value(self, cell: str) -> Value:
         """The value of a filled cell that was seen."""
         cell = " ".join(cell.split())
-        if self._whole:
-            return int(cell)
         if self._number:
-            return float(cell)
+            return int(cell) if _WHOLE.fullmatch(cell) else float(cell)
         return cell.lower() == "true" if self._truth else encodable(cell)
+
+
+def _is_number(cell: str) -> bool:
+    if _WHOLE.fullmatch(cell):
+        return abs(int(cell[:25])) <= LARGEST
+    return bool(_NUMBER.fullmatch(cell)) and math.isfinite(float(cell))
 
 
 def encodable(text: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO, cast
 from inference.errors import InputError
 from stores.metadata import Metadata, as_metadata, encodable
 
+LONGEST_LINE = 100_000_000
+"""Bytes of a line of JSON Lines."""
 _OWN = ("id", "title", "text", "sentences")
 
 
@@ -59,8 +61,11 @@ def read_numbered(path: Path) -> Iterator[tuple[int, Passage]]:
     """As `read_passages`, each passage with its line number (from 1)."""
     number = 0
     try:
-        with _open(path) as lines:
-            for number, raw in enumerate(lines, start=1):
+        with _open(path) as file:
+            for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+                if len(raw) > LONGEST_LINE:
+                    message = f"{path}, line {number}: more than {LONGEST_LINE / 1e6:,.0f} MB"
+                    raise InputError(message, hint="each line is one passage")
                 if raw.strip():
                     yield number, _parse(raw, f"{path}, line {number}")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -36,6 +36,9 @@ _LATER = {"file": "''", "page": "''", "headings": "'[]'", "metadata": "'{}'"}
 """Columns that indexes of earlier versions lack, with what stands for them."""
 UNORDERED = "set:"
 """Prefix of order-independent content hashes; hashes of earlier versions lack it."""
+PARTLY = "partly:"
+"""Before the digest of a file whose passages are not here exactly as one reading of it gives them: some were split, or
+dropped as duplicates."""
 _CHUNK = 512
 
 
@@ -102,14 +105,14 @@ class Records:
         self.count += len(rows)
 
     def set_files(self, digests: Mapping[str, str]) -> None:
-        """Record the files whose passages are all here, with the digests of their content."""
+        """Record the files whose passages are here, with the digests of their content."""
         with self._db:
             self._db.executemany("INSERT INTO files VALUES (?, ?)", sorted(digests.items()))
             if digests:
                 self._db.execute("CREATE INDEX passages_by_file ON passages (file)")
 
     def files(self) -> dict[str, str]:
-        """Digests of the files whose passages are all here, by name; none in an index of an earlier version."""
+        """Digests of files by name, some after `PARTLY`; none in an index of an earlier version."""
         known = self._all("SELECT name FROM sqlite_master WHERE name = 'files'")
         return {str(path): str(digest) for path, digest in self._all("SELECT path, digest FROM files")} if known else {}
 

@@ -33,7 +33,10 @@ def read_table(path: Path, name: str, max_words: int = MAX_WORDS) -> Iterator[Pa
     header, options, types = _check_table(path, encoding)
     if types is None:
         raise InputError(f"{path}: a header and no rows", hint="the first line names the columns, the others are data")
-    return _passages(path, name, max_words, encoding, header, options, types)
+    try:
+        yield from _passages(path, name, max_words, encoding, header, options, types)
+    except (csv.Error, ValueError) as error:  # all rows were checked before
+        raise InputError(f"{path}: changed while it was read", hint="run the command again") from error
 
 
 def _passages(
@@ -89,7 +92,8 @@ def _check_table(path: Path, encoding: str) -> tuple[list[str], dict[str, Any], 
     """Header, dialect, and the types of the columns, None without a filled row; all rows are checked."""
     with path.open(newline="", encoding=encoding) as file:
         first = file.readline(_MOST_CHARACTERS)
-        delimiter = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
+        marks = "\t" if path.suffix.lower() == ".tsv" else ",;\t|"
+        delimiter = max(marks, key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
         options: dict[str, Any] = {"delimiter": delimiter, "strict": True}
         file.seek(0)
         rows = csv.reader(file, **options)

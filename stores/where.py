@@ -17,6 +17,7 @@ another type); `not` is the complement of what follows it.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -229,7 +230,7 @@ class _Parser:
         if now.kind == "text":
             return now.text
         number = float(now.text) if any(mark in now.text for mark in ".eE") else int(now.text)
-        if abs(number) > LARGEST:
+        if abs(number) > (LARGEST if isinstance(number, int) else sys.float_info.max):
             raise InputError(f"where, column {now.column}: the number is too large", hint=_EXAMPLE)
         return number
 
@@ -250,7 +251,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         word, column = match[kind], match.start(kind) + 1
         at = match.end()
         if kind == "text":
-            word = re.sub(r"\\(.)", r"\1", word[1:-1], flags=re.DOTALL)
+            word = re.sub(r"""\\(["'\\])""", r"\1", word[1:-1])
         elif kind == "quoted":
             kind, word = "name", word[1:-1]
         elif kind == "name" and word.lower() in _KEYWORDS:

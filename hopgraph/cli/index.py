@@ -31,8 +31,8 @@ def index(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, docx, pptx, xlsx, epub, csv; or folders of "
-            "these.",
+            help="Passages as .jsonl or .jsonl.gz; or txt, md, html, pdf, docx, pptx, xlsx, epub, csv, tsv; or folders "
+            "of these.",
             show_default=False,
         ),
     ] = None,
@@ -186,7 +186,7 @@ def search(
         bool,
         typer.Option(
             "--rerank",
-            help="Retrieve four times as many passages, and keep those the configured reranker scores highest.",
+            help="Retrieve four times as many passages, and keep those the configured cross-encoder scores highest.",
         ),
     ] = False,
     as_json: AsJson = False,

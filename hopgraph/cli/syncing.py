@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 DEBOUNCE = 1_000
 """Milliseconds for which changes are collected into one sync."""
+RETRY = 10.0
+"""Seconds after which a sync that failed is tried again, if not for the files."""
 
 
 def run_sync(
@@ -34,7 +38,7 @@ def run_sync(
 
     Raises:
         Exit: Files could not be read.
-        HopgraphError: As for `sync_index`; later ones are printed if watching.
+        HopgraphError: As for `sync_index`; later ones are printed if watching, and the sync is tried again.
     """
     from hopgraph.syncing import Digests
 
@@ -47,17 +51,27 @@ def run_sync(
         sync()
         return
     from hopgraph.watching import changes
-    from inference.errors import HopgraphError
+    from inference.errors import HopgraphError, InputError
 
     with suppress(typer.Exit):
         sync()
     note("hopgraph: watching for changes; ctrl-C ends it")
-    for _ in changes(paths, DEBOUNCE):
+    retry, said = inf, ""
+
+    def due() -> bool:
+        return monotonic() >= retry
+
+    for _ in changes(paths, DEBOUNCE, due):
         try:
             with suppress(typer.Exit):
                 sync(quiet=True)
+            retry, said = inf, ""
         except HopgraphError as error:
-            note(f"hopgraph: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+            # What is wrong with the files only they can change; a server comes back, another build ends.
+            retry = inf if isinstance(error, InputError) else monotonic() + RETRY
+            if str(error) != said:
+                note(f"hopgraph: {error}")
+            said = str(error)
     note(f"hopgraph: stopped watching; index {name} is complete")
 
 

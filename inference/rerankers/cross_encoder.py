@@ -100,9 +100,11 @@ class CrossEncoder:
             ids[row, :length], mask[row, :length], types[row, :length] = encoding.ids, 1, encoding.type_ids
         given: dict[str, NDArray[Any]] = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
         (logits,) = run_model(self._session, given, [self._output], self._folder)
-        if logits.shape not in ((len(encodings), 1), (len(encodings), 2)) or not np.isfinite(logits).all():
+        shaped = logits.shape in ((len(encodings), 1), (len(encodings), 2))
+        if not shaped or not np.isfinite(logits).all():
+            found = "has NaN or infinity" if shaped else f"has shape {logits.shape}, not one score a text"
             raise InputError(
-                f"{VARIABLE}: {self._folder}: the model's output has shape {logits.shape}, not one score a text",
+                f"{VARIABLE}: {self._folder}: the model's output {found}",
                 hint="export a cross-encoder with `--task text-classification`",
             )
         scores = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]

@@ -72,19 +72,32 @@ def find_encoding(path: Path) -> str:
     if path.suffix.lower() in (".html", ".htm", ".xhtml") and (
         declared := re.search(rb"<meta[^>]{,200}?charset\s*=\s*[\"']?([\w.:-]+)", head, re.IGNORECASE)
     ):
-        return _tried(path, declared[1].decode("ascii", "replace"))
+        name = declared[1].decode("ascii", "replace")
+        if not _same(name, "utf-16", "utf-16-le", "utf-16-be", "utf-32"):  # it would not be legible then
+            return _tried(path, name)
     invalid = _first_invalid(path, "utf-8")
     return "utf-8" if invalid is None else _recognised(path, invalid)
 
 
 def _tried(path: Path, encoding: str) -> str:
+    # As browsers do: most pages that say so have quotation marks of Windows.
+    if _same(encoding, "iso8859-1", "ascii") and _first_invalid(path, "cp1252") is None:
+        return "cp1252"
     try:
         invalid = _first_invalid(path, encoding)
-    except LookupError:
+    except (LookupError, UnicodeError):
         raise InputError(f"{path}: declares an unknown encoding '{encoding}'", hint="save it as UTF-8") from None
     if invalid is not None:
         _refuse(path, encoding, invalid)
     return encoding
+
+
+def _same(name: str, *encodings: str) -> bool:
+    """Whether an encoding is one of these, by whatever name."""
+    try:
+        return codecs.lookup(name).name in encodings
+    except LookupError:
+        return False
 
 
 def _first_invalid(path: Path, encoding: str) -> int | None:

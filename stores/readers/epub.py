@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 import zipfile
@@ -14,6 +15,7 @@ from stores.readers.archives import check_archive, damaged
 from stores.readers.markup import parse_html
 from stores.readers.sections import Parsed, Section
 
+_log = logging.getLogger(__name__)
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 
@@ -33,13 +35,15 @@ def read_epub(path: Path) -> Parsed:
             package_name = str(next(_all(container, "rootfile")).get("full-path"))
             package = fromstring(book.read(package_name))
             title = next((element.text or "" for element in _all(package, "title")), "")
-            locked = _locked(book, fromstring)
+            locked, names = _locked(book, fromstring), set(book.namelist())
             sections: list[Section] = []
             for name in _chapters(package, package_name):
                 if name in locked:
                     raise InputError(f"{path}: protected (DRM)", hint="give a book without protection")
-                if name in book.namelist():
+                if name in names:
                     sections += _chapter(book.read(name), title)
+                else:
+                    _log.warning("%s lacks its chapter %s; the others are read", path, name)
             return Parsed(title, sections)
     except (ImportError, InputError, OSError, MemoryError):
         raise

@@ -43,7 +43,7 @@ class IsolatedParser:
         self._seconds = seconds
         self._memory = memory
         self._process: subprocess.Popen[str] | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="hopgraph-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files = 0
 
     def __enter__(self) -> IsolatedParser:
@@ -53,7 +53,8 @@ class IsolatedParser:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def parse(self, path: Path) -> Parsed:
         """As `stores.documents.parse_document`.
@@ -62,6 +63,7 @@ class IsolatedParser:
             InputError: Also if it takes too long, needs too much memory or crashes its parser.
         """
         self._files += 1
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="hopgraph-")
         out = Path(self._folder.name, f"{self._files}.jsonl")
         reply = self._asked(path, out)
         for warning in reply["warnings"]:
@@ -134,5 +136,5 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _section(line: str) -> Section:
-    heading, parts, headings, unit = json.loads(line)
-    return Section(heading, [Part(*part) for part in parts], tuple(headings), unit)
+    heading, parts, headings, unit, metadata = json.loads(line)
+    return Section(heading, [Part(*part) for part in parts], tuple(headings), unit, metadata)

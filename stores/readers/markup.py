@@ -128,8 +128,10 @@ def _arrange(soup: BeautifulSoup, title_type: type[NavigableString]) -> None:
     for tag in soup(_DROPPED_TAGS) + soup(role="navigation"):
         tag.decompose()
     for string in soup(string=True):
-        if type(string) is NavigableString and not string.find_parent("pre"):
-            string.replace_with(re.sub(r"\s+", " ", string))
+        if type(string) is NavigableString:
+            # A character reference may stand for one of the marks, which are white space, too.
+            spaces = rf"[{_HEADING}{_ROW}]" if string.find_parent("pre") else r"\s+"
+            string.replace_with(re.sub(spaces, " ", string))
     for tag in soup("br"):
         tag.replace_with("\n")
     for table in reversed(soup("table")):  # inner ones first

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LOCKED_ERRORS = ("FileNotDecryptedError", "WrongPasswordError", "DependencyError")
 _MOST_HEADINGS = 10_000
+_LETTER_OR_PAGE = re.compile(r"[^\W\d_]|\A\W*\d+(?:\s*[/|]\s*\d+)?\W*\Z")
 _UNLOCK = "save it without one, for example by printing it to a PDF"
 
 
@@ -131,10 +132,10 @@ def _quiet(logger: str) -> Iterator[None]:
 
 
 def _without_furniture(pages: list[str]) -> list[str]:
-    """Remove running heads and page numbers: lines with which most pages begin or end."""
+    """Remove running heads and page numbers: lines with which most pages begin or end. Rows of numbers are none."""
     lines = [[line for line in page.split("\n") if line.strip()] for page in pages]
     for end in (0, -1):
-        seen = Counter(_masked(page[end]) for page in lines if page)
+        seen = Counter(_masked(page[end]) for page in lines if page and _LETTER_OR_PAGE.search(page[end].strip()))
         for page in lines:
             if len(pages) >= 3 and len(page) > 1 and seen[_masked(page[end])] * 2 > len(pages):
                 del page[end]

@@ -30,6 +30,8 @@ class Section:
     """The path of headings to it, outermost first."""
     unit: str = "page"
     """What `Part.page` counts."""
+    metadata: Metadata = field(default_factory=dict)
+    """Fields of its passages, besides those of the document."""
 
 
 @dataclass(frozen=True, slots=True)

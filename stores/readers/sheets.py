@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from stores.metadata import Metadata, as_metadata
 from stores.readers.office import guarded, opened
 from stores.readers.sections import Parsed, Part, Section, table_rows
 
@@ -15,7 +16,7 @@ def read_xlsx(path: Path) -> Parsed:
     """An Excel file: the rows of all sheets, each with its column names. Formulas have the value that Excel stored.
 
     The names are in the first row with two filled cells or more, if all its cells are text. The rows above it are
-    written as they are.
+    written as they are. The cells below them are metadata; of columns of the same name, the first filled one counts.
 
     Raises:
         InputError: It is damaged, encrypted or a bomb; also while sections are read.
@@ -37,8 +38,8 @@ def _sections(path: Path, book: Any) -> Iterator[Section]:
 def _rows(sheet: Any) -> Iterator[Section]:
     name = " ".join(sheet.title.split())
 
-    def section(number: int, text: str) -> Section:
-        return Section(name, (Part(text, number, row=True),), (name,), f"sheet {name}, row")
+    def section(number: int, text: str, fields: Metadata) -> Section:
+        return Section(name, (Part(text, number, row=True),), (name,), f"sheet {name}, row", fields)
 
     sheet.reset_dimensions()  # what the file says about them may be wrong
     header: list[str] | None = None
@@ -53,13 +54,23 @@ def _rows(sheet: Any) -> Iterator[Section]:
                 continue
         for text in table_rows([header, row], 1) if header and filled else table_rows([row], 0):
             unused = 0
-            yield section(number, text)
+            yield section(number, text, _fields(header or (), values))
     if header and unused:  # no row below them
-        yield from (section(unused, text) for text in table_rows([header], 1))
+        yield from (section(unused, text, {}) for text in table_rows([header], 1))
 
 
 def _are_names(values: Sequence[object]) -> bool:
     return all(value is None or isinstance(value, str) for value in values)
+
+
+def _fields(names: Sequence[str], values: Sequence[object]) -> Metadata:
+    """The filled cells of a row by column name, with their types; dates as text."""
+    found: dict[str, object] = {}
+    for name, value in zip(names, values, strict=False):
+        cell = value if isinstance(value, int | float) else _text(value)
+        if name and cell != "":
+            found.setdefault(name, cell)
+    return as_metadata(found, "a cell")
 
 
 def _text(value: object) -> str:

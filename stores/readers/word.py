@@ -175,6 +175,8 @@ class _Text:
     def _cell(self, cell: Any) -> str:
         texts = []
         for paragraph in cell.iter(f"{_W}p"):
+            if next(paragraph.iterancestors(_FALLBACK), None) is not None:
+                continue
             parts, _ = self._pieces(paragraph)
             texts.append("".join(part.text for part in parts))
         return " ".join(texts)

@@ -20,6 +20,9 @@ from inference.errors import InputError
 from stores.documents import parse_document
 from stores.readers.sections import Section
 
+MOST_TEXT = 1_000_000_000
+"""Characters of a file's text: column names are repeated in each row."""
+
 
 def main(memory: int) -> None:
     """Parse files until standard input ends.
@@ -63,8 +66,12 @@ def _parse(path: Path, out: Path) -> dict[str, Any]:
         parsed = parse_document(path)
         with out.open("w", encoding="utf-8", errors="surrogatepass") as file:
             print(json.dumps([parsed.title, dict(parsed.metadata)]), file=file)
+            written = 0
             for section in parsed.sections:
-                print(json.dumps(_row(section)), file=file)
+                written += file.write(json.dumps(_row(section)) + "\n")
+                if written > MOST_TEXT:
+                    message = f"{path}: more than {MOST_TEXT / 1e6:,.0f} MB of text, too much to be a document"
+                    raise InputError(message, hint="leave it out, or split it")
     except InputError as error:
         return _reply(error.message, error.hint)
     except (MemoryError, RecursionError) as error:
@@ -84,4 +91,4 @@ def _reply(error: str = "", hint: str = "", *, exhausted: bool = False) -> dict[
 
 def _row(section: Section) -> list[Any]:
     parts = [[part.text, part.page, part.row] for part in section.parts]
-    return [section.heading, parts, section.headings, section.unit]
+    return [section.heading, parts, section.headings, section.unit, dict(section.metadata)]

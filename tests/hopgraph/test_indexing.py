@@ -9,6 +9,7 @@ from langchain_core.documents import Document
 
 import hopgraph
 from hopgraph import HopgraphRetriever, InputError, Passage, build_index, open_index
+from stores.readers.isolated import IsolatedParser
 
 ROW = {"id": "lee", "title": "Ann Lee", "text": "Ann Lee was born in Paris."}
 
@@ -92,3 +93,14 @@ def test_every_public_name_is_there(name):
 def test_another_name_is_not():
     with pytest.raises(AttributeError, match="no attribute 'prism'"):
         _ = hopgraph.prism
+
+
+def test_one_process_parses_all_files_of_a_list(home, tmp_path, monkeypatch):
+    started = []
+    start = IsolatedParser._start
+    monkeypatch.setattr(IsolatedParser, "_start", lambda self: (started.append(self), start(self))[1])
+    paths = [tmp_path / f"{name}.md" for name in "abc"]
+    for path in paths:
+        path.write_text(f"Text of {path.stem}.")
+    assert build_index("mine", paths).read == 3
+    assert len(started) == 1

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from hopgraph.reading import Reading, read_sources
 from hopgraph.sources import find_sources
 from inference.errors import InputError
 from stores.build import build_index
+from stores.collect import Located
 from stores.index import open_index
+from stores.passages import Passage
 from tests.documents import make_docx, make_epub, make_pdf, make_pptx, make_xlsx
 from tests.stores.conftest import encoder  # noqa: F401
 from tests.stores.test_documents import make_pdf as make_small_pdf
@@ -192,3 +195,12 @@ def test_a_table_with_a_column_of_text_keeps_its_line(tmp_path: Path) -> None:
     with (tmp_path / "a.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["id", "text"], ["x", "Two\nlines."], ["y", "One."]])
     assert [located.passage.page for located in read_sources([tmp_path / "a.csv"])] == ["line 3", "line 4"]
+
+
+def test_a_file_that_breaks_halfway_stops_everything(tmp_path: Path) -> None:
+    def halfway(path: Path) -> Iterator[Located]:
+        yield Located("a", Passage("a", "", "First."))
+        raise InputError(f"{path}: changed while it was read")
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        list(Reading([tmp_path / "a.txt"]).tried(halfway))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,14 @@ def test_a_folder_s_own_file_of_patterns_holds_for_what_is_below_it(tmp_path: Pa
     assert names(tmp_path / "deep" / "er") == ["a.md"]
 
 
+def test_the_nearest_file_of_patterns_decides_and_the_command_line_before_it(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "deep/a.md", "deep/b.md", "deep/er/b.md")
+    (tmp_path / ".hopgraphignore").write_text("*.md\n")
+    (tmp_path / "deep" / ".hopgraphignore").write_text("!b.md\n")
+    assert names(tmp_path) == ["deep/b.md", "deep/er/b.md"]
+    assert names(tmp_path, "er/") == ["deep/b.md"]
+
+
 def test_a_file_that_is_named_is_read_whatever_excludes_it(tmp_path: Path) -> None:
     make(tmp_path, "a.md", "b.md")
     assert len(find_sources([tmp_path, tmp_path / "a.md"], exclude=["a.md"]).files) == 2
@@ -64,8 +73,6 @@ def test_the_summary_says_what_was_read_skipped_and_why(tmp_path: Path) -> None:
 def test_a_folder_that_can_t_be_read_is_reported_or_with_strict_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-
     make(tmp_path, "a.md", "locked/b.md")
     scan = os.scandir
 
@@ -80,3 +87,41 @@ def test_a_folder_that_can_t_be_read_is_reported_or_with_strict_an_error(
     assert [unread.reason for unread in found.failed] == [f"{tmp_path / 'locked'}: can't be read (Permission denied)"]
     with pytest.raises(InputError, match="Permission denied"):
         find_sources([tmp_path], strict=True)
+
+
+def test_names_that_are_not_utf_8_are_reported_and_the_others_read(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "b.md")
+    (tmp_path / "b.md").rename(tmp_path / os.fsdecode(b"caf\xe9.md"))
+    (tmp_path / os.fsdecode(b"\xe9")).mkdir()
+    make(tmp_path / os.fsdecode(b"\xe9"), "c.md", "d.p\udce9g")
+    make(tmp_path, "e.p\udce9g")
+    found = find_sources([tmp_path])
+    assert [path.name for path in found.files] == ["a.md"]
+    assert {unread.reason.removeprefix(f"{tmp_path}/") for unread in found.failed} == {
+        r"\xe9: its name is not UTF-8",
+        r"caf\xe9.md: its name is not UTF-8",
+    }
+    assert found.skipped == {r".p\xe9g": 1}
+    with pytest.raises(InputError, match="not UTF-8"):
+        find_sources([tmp_path / os.fsdecode(b"caf\xe9.md")])
+
+
+def test_paths_that_are_no_file_or_may_not_be_asked_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "a.md", "b.md")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(InputError, match="not a regular file"):
+        find_sources([tmp_path / "pipe.jsonl"])
+    with pytest.raises(InputError, match="can't be read"):
+        find_sources([tmp_path / ("x" * 5000)])
+    is_file = Path.is_file
+
+    def locked(path: Path) -> bool:
+        if path.name == "b.md":
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", locked)
+    found = find_sources([tmp_path])
+    assert [path.name for path in found.files] == ["a.md", "b.md"]  # reading it says why

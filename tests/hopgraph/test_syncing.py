@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hopgraph.cli.syncing import run_sync
 from hopgraph.reading import Reading, read_sources
 from hopgraph.sources import find_sources
-from hopgraph.syncing import Synced, sync_index
-from inference.errors import InputError, StoreError
+from hopgraph.syncing import Digests, Synced, _Before, sync_index
+from inference.errors import EndpointError, InputError, StoreError
 from stores.build import add_to_index, build_index, rebuild_index, remove_from_index
 from stores.index import list_indexes, open_index
 from stores.manifest import current_version, index_folder
@@ -132,6 +134,18 @@ def test_passages_of_other_files_stop_a_sync_unless_they_may_go(folder: Path) ->
     assert texts() == {"Text of a."}
 
 
+def test_passages_that_another_process_adds_meanwhile_stop_a_sync(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.txt").write_text("Text of a.")
+    Path("other.txt").write_text("Other text.")
+    build_index("x", read_sources([folder / "a.txt", Path("other.txt")]))
+    monkeypatch.setattr("hopgraph.syncing._Before.read", lambda name: _Before())
+    with pytest.raises(StoreError, match=r"not of these files: other\.txt"):
+        sync(folder)
+    assert texts() == {"Text of a.", "Other text."}
+
+
 def test_a_sync_that_would_leave_nothing_changes_nothing(folder: Path) -> None:
     (folder / "a.txt").write_text("Text of a.")
     sync(folder)
@@ -139,6 +153,89 @@ def test_a_sync_that_would_leave_nothing_changes_nothing(folder: Path) -> None:
     with pytest.raises(InputError, match="no file in this folder can be read"):
         sync(folder)
     assert texts() == {"Text of a."}
+
+
+def test_an_index_in_another_language_is_left_alone_where_nothing_has_changed(folder: Path) -> None:
+    (folder / "a.txt").write_text("Die Boote wurden am Hafen gebaut.")
+    build_index("x", read_sources([folder / "a.txt"]), language="de")
+    sync(folder)
+    version = current_version(index_folder("x"))
+    assert not sync(folder).changed
+    assert current_version(index_folder("x")) == version
+
+
+def test_files_are_read_again_after_a_rebuild_in_another_language(folder: Path) -> None:
+    (folder / "a.txt").write_text("Das kostet ca. 5 Euro. Es gibt z.B. Brot und Nr. 7 auch.")
+    sync(folder)
+    rebuild_index("x", language="de")
+    assert sync(folder).replaced == ["docs/a.txt"]
+    synced = [p.sentences for chunk in open_index("x").passages() for p in chunk]
+    build_index("whole", read_sources([folder / "a.txt"]), language="de")
+    assert synced == [p.sentences for chunk in open_index("whole").passages() for p in chunk]
+
+
+def test_files_with_long_rows_or_ids_of_other_files_are_unchanged_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.jsonl").write_text(json.dumps({"id": "a", "text": "One sentence is here. " * 200}))
+    (folder / "b.jsonl").write_text('{"id": "a", "text": "The id of the row above."}')
+    sync(folder)
+    version = current_version(index_folder("x"))
+    with monkeypatch.context() as patch:
+        patch.setattr("hopgraph.reading.read_numbered", None)
+        again = sync(folder)
+    assert (again.changed, again.unchanged, again.new, again.replaced) == (False, 2, [], [])
+    assert current_version(index_folder("x")) == version
+    (folder / "a.jsonl").unlink()
+    sync(folder)
+    assert texts() == {"The id of the row above."}
+
+
+def test_files_of_a_folder_that_can_t_be_read_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "sub").mkdir()
+    (folder / "a.txt").write_text("Text of a.")
+    (folder / "sub" / "b.txt").write_text("Text of b.")
+    (folder / "sub" / "c.jsonl").write_text(json.dumps({"id": "c", "text": "One sentence is here. " * 200}))
+    sync(folder)
+    before = texts()
+    scan = os.scandir
+
+    def refusing(path: str) -> object:
+        if str(path).endswith("sub"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.scandir", refusing)
+        away = sync(folder)
+        assert (away.changed, away.vanished, texts()) == (False, [], before)
+        (folder / "d.txt").write_text("Text of d.")
+        assert (sync(folder).vanished, texts()) == ([], before | {"Text of d."})
+    back = sync(folder)
+    assert (back.changed, back.unchanged, texts()) == (False, 4, before | {"Text of d."})
+
+
+def test_a_copy_that_keeps_size_and_time_has_another_digest(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Text of a.")
+    digests, times = Digests(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    first = digests.of(path)
+    time.sleep(0.02)
+    path.write_text("Text of b.")
+    os.utime(path, ns=times)
+    assert digests.of(path) not in ("", first)
+
+
+def test_files_beside_the_folder_given_as_a_dot_are_not_below_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "a.txt").write_text("Text of a.")
+    Path("other").mkdir()
+    Path("other/b.txt").write_text("Text of b.")
+    monkeypatch.chdir(folder)
+    paths = [Path(), Path("../other")]
+    sync_index("x", paths, find_sources(paths))
+    with pytest.raises(StoreError, match=r"not of these files: \.\./other/b\.txt"):
+        sync(Path())
+    assert texts() == {"Text of a.", "Text of b."}
 
 
 NAMES = ["a.txt", "b.txt", "c.jsonl", "d.jsonl", "e.csv"]
@@ -219,6 +316,39 @@ def test_a_watched_folder_is_synced_as_it_changes_and_ctrl_c_ends_it(tmp_path: P
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_watched_change_is_not_lost_where_a_sync_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = [
+        None,
+        StoreError("being built"),
+        EndpointError("away"),
+        EndpointError("away"),
+        None,
+        InputError("no file"),
+    ]
+    tried = []
+
+    def attempt(*_: object, **__: object) -> None:
+        tried.append(1)
+        if (error := outcomes[len(tried) - 1]) is not None:
+            raise error
+
+    def changes(paths: object, debounce: int, due: Callable[[], bool]) -> Iterator[None]:
+        for _ in range(2):
+            yield
+            while due():
+                yield
+
+    monkeypatch.setattr("hopgraph.cli.syncing.RETRY", 0.0)
+    monkeypatch.setattr("hopgraph.cli.syncing._sync", attempt)
+    monkeypatch.setattr("hopgraph.watching.changes", changes)
+    run_sync("x", [tmp_path], [], strict=False, replace=False, watch=True, as_json=False)
+    assert len(tried) == len(outcomes)
+    said = capsys.readouterr().err
+    assert [said.count(words) for words in ("being built", "away", "no file")] == [1, 1, 1]
 
 
 def until(process: subprocess.Popen[str], words: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inference.errors import InputError
+from stores import tables
 from stores.cutting import word_count
 from stores.documents import load_documents, read_document
 from stores.passages import Passage
@@ -204,6 +205,29 @@ def test_text_is_read_in_pieces_and_the_same_as_at_once(tmp_path: Path, monkeypa
     assert sentences([next(read), *read]) == whole == PROSE * 4
 
 
+def test_files_that_change_while_they_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stores.readers.text.find_encoding", lambda path: "utf-8")
+    assert "changed while it was read" in refused(write(tmp_path / "a.txt", b"caf\xe9")).message
+    table = write(tmp_path / "b.csv", "id,text\n1,One.\n")
+    check = tables._check_table
+
+    def change(path: Path, encoding: str) -> object:
+        checked = check(path, encoding)
+        write(path, "id,text\n1,One.\n2\n")
+        return checked
+
+    monkeypatch.setattr(tables, "_check_table", change)
+    assert "changed while it was read" in refused(table).message
+
+
+def test_a_path_that_may_not_be_asked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_dir", locked)
+    assert "can't be read (Permission denied)" in refused(tmp_path / "a.txt").message
+
+
 # Markdown and HTML
 
 
@@ -301,6 +325,16 @@ def test_html_says_its_encoding(tmp_path: Path) -> None:
     assert passage.text == "Łódź leży tu."
     assert "unknown encoding 'klingon'" in refused(write(tmp_path / "b.html", '<meta charset="klingon"><p>x')).message
     assert "unknown encoding 'zlib'" in refused(write(tmp_path / "c.html", '<meta charset="zlib"><p>x')).message
+    assert (
+        "unknown encoding 'undefined'" in refused(write(tmp_path / "e.html", '<meta charset="undefined"><p>x')).message
+    )
+    [passage] = load_documents(write(tmp_path / "f.html", '<meta charset="utf-16"><p>Łódź leży tu.</p>'))
+    assert passage.text == "Łódź leży tu."
+    for name in ("iso-8859-1", "latin1", "us-ascii"):
+        [passage] = load_documents(
+            write(tmp_path / "g.html", f'<meta charset="{name}"><p>“Anna’s”</p>'.encode("cp1252"))
+        )
+        assert passage.text == "“Anna’s”"
     damaged = b'<meta charset="utf-8">\n<p>caf\xe9</p>'
     assert "line 2: not utf-8" in refused(write(tmp_path / "d.html", damaged)).message
 
@@ -308,6 +342,12 @@ def test_html_says_its_encoding(tmp_path: Path) -> None:
 def test_badly_nested_html_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.html", "<div>" * 3000 + "<p>Deep <b>down</p>.</b></tr></table><title>" + "</div>" * 10)
     assert sentences(load_documents(path))[0] == "Deep down"
+
+
+def test_a_mark_of_ours_in_a_document_is_white_space(tmp_path: Path) -> None:
+    content = "<p>First.</p><pre>\n&#30;x is text.</pre><p>&#30;1Not a heading.</p><pre>\n&#29;Nor a row.</pre>"
+    [passage] = load_documents(write(tmp_path / "a.html", content))
+    assert passage.sentences == ("First.", "x is text.", "1Not a heading.", "Nor a row.")
 
 
 # PDF
@@ -327,6 +367,12 @@ def test_pdf_text_goes_on_over_lines_and_pages(tmp_path: Path) -> None:
         "The wren is another bird.",
     ]
     assert {(passage.title, passage.source) for passage in passages} == {("European robins", "birds.pdf")}
+
+
+def test_rows_of_numbers_at_the_ends_of_pages_are_no_page_numbers(tmp_path: Path) -> None:
+    pages = [[f"{2000 + n} {n} {n * 7}", f"Then came {n}.", f"{3000 + n} {n}.5", f"{n} / 4"] for n in range(1, 5)]
+    text = " ".join(passage.text for passage in load_documents(make_pdf(tmp_path / "a.pdf", pages)))
+    assert text == " ".join(" ".join(page[:3]) for page in pages)
 
 
 def test_pdf_without_a_real_title_has_the_files_name(tmp_path: Path) -> None:
@@ -395,6 +441,11 @@ def test_a_long_csv_row_is_cut_and_keeps_its_rows_id_as_source(tmp_path: Path) -
     assert {part.source for part in parts} == {"r1"}
     assert sentences(parts) == PROSE
     assert (short.id, short.source) == ("r2", "")
+
+
+def test_tsv_is_cut_at_tabs_only(tmp_path: Path) -> None:
+    [passage] = load_documents(write(tmp_path / "a.tsv", "a, b\tc\n1, 2\t3\n"))
+    assert passage.sentences == ("a, b: 1, 2", "c: 3")
 
 
 def test_equal_csv_rows_have_different_ids(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import date
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from stores.build import add_to_index, build_index, remove_from_index
 from stores.cutting import LONG_PASSAGE
 from stores.documents import load_documents
 from stores.index import MODES, open_index
-from stores.metadata import Column
+from stores.metadata import Column, as_metadata
 from stores.passages import Passage, as_passage
 from stores.retriever import HopgraphRetriever
 
@@ -150,9 +151,33 @@ def test_columns_of_a_table_have_types(tmp_path):
     first, second = load_documents(path)
     assert first.metadata == {"Year": 2020, "price": 1.5, "open": True, "zip": "00123", "mixed": "1"}
     assert second.metadata == {"price": 2.0, "open": False, "zip": "4", "mixed": "x", "note": "seen"}
-    large = Column()
-    large.see(str(2**70))
-    assert large.value(str(2**70)) == float(2**70)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1.5", str(2**53 + 1)], [1.5, 2**53 + 1]),
+        (["1", str(2**64)], ["1", str(2**64)]),
+        (["0.5", str(2**64)], ["0.5", str(2**64)]),
+        (["1e300", "-2"], [1e300, -2]),
+        (["1e999"], ["1e999"]),
+    ],
+)
+def test_no_digit_of_a_whole_number_is_lost(cells, values):
+    column = Column()
+    for cell in cells:
+        column.see(cell)
+    assert [column.value(cell) for cell in cells] == values
+
+
+def test_objects_with_other_keys_than_texts_are_kept_and_endless_ones_refused():
+    assert as_metadata({"changes": [{date(2020, 1, 2): {1: "first"}}]}, "f") == {
+        "changes": '[{"2020-01-02": {"1": "first"}}]'
+    }
+    endless: dict = {}
+    endless["a"] = endless
+    with pytest.raises(InputError, match=r"^f: field 'x' contains itself"):
+        as_metadata({"x": endless}, "f")
 
 
 def test_a_markdown_header_is_metadata_of_all_passages(tmp_path):

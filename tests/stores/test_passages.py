@@ -107,3 +107,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
             list(read_passages(tmp_path / name))
     with pytest.raises(InputError, match="can't be read"):
         list(read_passages(tmp_path))
+
+
+def test_a_line_without_end_is_refused_before_it_is_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("stores.passages.LONGEST_LINE", 100)
+    packed = tmp_path / "p.jsonl.gz"
+    packed.write_bytes(gzip.compress(b'{"text": "fine"}\n{"text": "' + b"x" * 10_000))
+    with pytest.raises(InputError, match=r"p\.jsonl\.gz, line 2: more than"):
+        list(read_passages(packed))

@@ -109,6 +109,8 @@ def test_lists_names_and_precedence():
     assert parse_where(r"t = 'it\'s' AND t <> \"\\\"".replace(r"\"\\\"", r'"\\"')) == All(
         (Comparison("t", "=", "it's"), Comparison("t", "!=", "\\"))
     )
+    assert parse_where(r't = "C:\docs\\a"') == Comparison("t", "=", r"C:\docs\a")
+    assert parse_where("a < 1e30") == Comparison("a", "<", 1e30)
     assert fields_of(parse_where("a = 1 or not (b is missing and a contains 'x')")) == ["a", "b"]
 
 

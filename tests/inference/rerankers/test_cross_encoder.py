@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from inference.errors import InputError
@@ -58,6 +59,14 @@ def test_bad_folders_are_named_with_what_they_lack(tmp_path, monkeypatch):
     (folder / "model.onnx").write_bytes(b"not a model")
     with pytest.raises(InputError, match=r"HOPGRAPH_RERANK_MODEL: .*model.onnx can't be used"):
         CrossEncoder(folder)
+
+
+def test_scores_that_are_no_numbers_are_refused_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        cross_encoder, "run_model", lambda session, given, *_: [np.full((len(given["input_ids"]), 1), np.nan)]
+    )
+    with pytest.raises(InputError, match="output has NaN or infinity"):
+        CrossEncoder(cross_encoder_checkpoint(tmp_path / "tiny")).rerank("who", TEXTS)
 
 
 def test_a_model_of_another_task_is_refused(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import logging
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,23 @@ def test_merged_cells_and_tables_without_a_header_are_written_cell_by_cell(tmp_p
     ]
 
 
+def test_a_text_box_in_a_cell_is_read_once(tmp_path: Path) -> None:
+    import docx
+    from docx.oxml import parse_xml
+
+    spaces = (
+        'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+        'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    )
+    box = "<w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent>"
+    drawing = f"<mc:AlternateContent><mc:Choice>{box}</mc:Choice><mc:Fallback>{box}</mc:Fallback></mc:AlternateContent>"
+    document = docx.Document()
+    table = add_table(document, [("Who", "When"), ("Ann", "1999")])
+    table.cell(1, 0)._tc.append(parse_xml(f"<w:p {spaces}><w:r>{drawing}</w:r></w:p>"))
+    document.save(str(tmp_path / "a.docx"))
+    assert [p.text for p in load_documents(tmp_path / "a.docx")] == ["Who: Ann boxed; When: 1999"]
+
+
 def test_slides_are_sections_with_their_tables_charts_groups_and_notes(tmp_path: Path) -> None:
     assert shown(load_documents(make_pptx(tmp_path / "c.pptx"))) == [
         ("c: Harbour", ("The harbour has a master.", "He is old."), "slide 1", ("Harbour",)),
@@ -146,6 +165,21 @@ def test_rows_of_a_spreadsheet_are_passages_with_column_names(tmp_path: Path) ->
     ]
 
 
+def test_cells_of_a_spreadsheet_are_metadata_with_their_types(tmp_path: Path) -> None:
+    assert [dict(p.metadata) for p in load_documents(make_xlsx(tmp_path / "b.xlsx"))] == [
+        {},
+        {"Item": "Tower", "Price": 12.5, "Paid on": "2020-01-02", "Late": False},
+        {"Item": "Bridge", "Price": 3, "Late": True},
+        {},
+    ]
+
+
+def test_rows_of_a_table_are_lines_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Before. Still.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n\nAfter.")
+    [passage] = load_documents(tmp_path / "a.md")
+    assert passage.text == "Before. Still.\na: 1; b: 2\na: 3; b: 4\nAfter."
+
+
 def test_column_names_without_rows_are_not_lost(tmp_path: Path) -> None:
     import openpyxl
 
@@ -160,6 +194,17 @@ def test_books_are_read_in_order_with_their_chapters(tmp_path: Path) -> None:
         ("Field guide: Birds: Robins", ("Robins sing at night.",), "", ("Birds", "Robins")),
         ("Field guide: Afterword", ("Wrens are small.",), "", ("Afterword",)),
     ]
+
+
+def test_a_book_that_lacks_a_chapter_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = make_epub(tmp_path / "d.epub")
+    with zipfile.ZipFile(whole) as book, zipfile.ZipFile(tmp_path / "e.epub", "w") as copy_of:
+        for name in book.namelist():
+            if not name.endswith("one.xhtml"):
+                copy_of.writestr(name, book.read(name))
+    with caplog.at_level(logging.WARNING):
+        assert [p.text for p in load_documents(tmp_path / "e.epub")] == ["Wrens are small."]
+    assert "e.epub lacks its chapter OEBPS/one.xhtml" in caplog.text
 
 
 def test_a_book_with_drm_is_refused_and_encrypted_fonts_are_not(tmp_path: Path) -> None:

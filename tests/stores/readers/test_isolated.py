@@ -10,6 +10,7 @@ import pytest
 
 from inference.errors import InputError
 from stores.documents import load_documents, read_document
+from stores.readers import worker
 from stores.readers.isolated import IsolatedParser
 from tests.documents import make_docx, make_epub, make_pdf, make_pptx, make_xlsx
 
@@ -72,3 +73,12 @@ def test_a_reader_that_crashes_is_an_error_of_its_file(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"fine\.md: its reader crashed"):
             parser.parse(tmp_path / "fine.md")
         assert list(parser.parse(tmp_path / "fine.md").sections)
+
+
+def test_text_that_grows_without_end_is_an_error_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stores.readers.worker.MOST_TEXT", 1_000)
+    rows = "".join("<tr><td>1</td></tr>" for _ in range(20))
+    (tmp_path / "a.html").write_text(f"<table><tr><th>{'name ' * 20}</th><th>x</th></tr>{rows}</table>")
+    assert "a.html: more than 0 MB of text" in worker._parse(tmp_path / "a.html", tmp_path / "out")["error"]
+    monkeypatch.setattr("stores.readers.worker.MOST_TEXT", 10_000)
+    assert not worker._parse(tmp_path / "a.html", tmp_path / "out")["error"]
