@@ -34,6 +34,10 @@ PAIRS = DATA / "pairs.jsonl"
 SHOWN = "hanrag"
 """The method whose steps are shown, and that answers ten questions."""
 QUESTIONS = 10
+FEWER = {"top_k": 3}
+"""Settings of every method that searches: on a CPU, reading passages is what takes time."""
+ENCODER = {"revelator": "encoder"}
+"""HANRAG's verdicts come from its trained encoder: the embedded model is too small to judge passages."""
 MAX_NAME = 60
 """Characters of a question or an answer in a list."""
 MOST_READ = 40
@@ -125,7 +129,10 @@ def _answered(method: str, row: dict[str, Any]) -> Result:
 async def _ask(method: str, question: str) -> Result:
     from stores.checkpoints import open_checkpoints
 
-    context = make_context(method, {"index": INDEX} if context_class(method).searches else {})
+    settings = {"index": INDEX, **FEWER} if context_class(method).searches else {}
+    if method == "hanrag" and get_settings().llm_url is None:
+        settings |= ENCODER
+    context = make_context(method, settings)
     async with open_checkpoints() as saver:
         return await ask(question, context, saver, thread=new_thread(context))
 
