@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hopgraph import demo
-from hopgraph.evaluation.data import read_questions
+from hopgraph.evaluation.datasets import read_questions
 from hopgraph.evaluation.simulated import Simulation
 from hopgraph.methods import METHODS
 from hopgraph.simulation.playing import playing
@@ -9,7 +9,7 @@ from hopgraph.simulation.playing import playing
 
 def test_a_run_is_shown_whole_then_all_methods_and_ten_questions(home, capsys):
     demo._index()
-    questions = read_questions("2wikimultihopqa", demo.DATA / "questions.jsonl")
+    questions = read_questions(demo.DATA / "questions.jsonl", "2wikimultihopqa")
     with playing(Simulation(), questions, demo.INDEX):
         demo.main()
     shown, _, rest = capsys.readouterr().out.partition("The same question, every method.")

@@ -256,7 +256,7 @@ def test_people_see_how_far_it_is_and_what_it_cost(model, hopgraph):
         (["read", "--index", "../x"], "not a name for an index"),
         (["read", "--index", "towns", "--set", "max_pairs=0"], "max_pairs: "),
         (["read", "--index", "towns", "--set", "tok_p=3"], "tok_p: unknown setting"),
-        (["read", "--index", "towns", "--export", "a", "--import", "b"], "give one of"),
+        (["read", "--index", "towns", "--export", "a", "--import", "b"], "--export: can't be combined with --import"),
         (["read", "--index", "towns", "--export", "FOLDER/x"], "no knowledge base"),
         (["read", "--index", "towns", "--import", "FOLDER/none"], "no such file\n  check the path"),
     ],

@@ -103,6 +103,6 @@ def test_a_choice_is_balanced_and_keeps_what_is_asked_about_one_question_togethe
     kept = chosen(rows, {"a/b": 40}, seed=0)
     assert kept == chosen(rows[::-1], {"a/b": 40}, seed=0) != chosen(rows, {"a/b": 40}, seed=1)
     labels = [row["label"] for row in kept]
-    assert (labels.count("abstains"), labels.count("whole"), labels.count("decomposed")) == (6, 10, 24)
+    assert (labels.count("abstains"), labels.count("whole"), labels.count("decomposed")) == (3, 10, 27)
     asked = [row["question"] for row in kept if row["label"] == "decomposed"]
-    assert len(set(asked)) == 6
+    assert len(set(asked)) == 7
