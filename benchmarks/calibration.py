@@ -29,7 +29,7 @@ def main(run: Annotated[Path, typer.Argument(help="Folder of the evaluation.")])
     folder = RunFolder(run)
     questions = {question.id: question for question in folder.questions()}
     scores, right, asked = [], [], 0
-    for record in folder.records():
+    for record in folder.results:
         asked += 1
         gate = [step for step in record["trajectory"] if step["score"] is not None]
         if gate and record["answer"]:
