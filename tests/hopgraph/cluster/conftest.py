@@ -52,6 +52,7 @@ def cluster(three_nodes):
     """Three nodes with a CPU each; those that an earlier test killed are replaced."""
     while len(three_nodes.worker_nodes) < 2:
         three_nodes.add_node(num_cpus=1)
+    three_nodes.wait_for_nodes(timeout=300)  # until the killed ones are known to be dead
     return three_nodes
 
 
