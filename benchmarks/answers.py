@@ -68,7 +68,7 @@ def show(name: str, passages: int, found: Mapping[str, Mapping[str, VariantSumma
     heads = "".join(f"{head:>8}" for head in ("EM", "F1", "recall", "calls", "sec", "repairs", "failed"))
     print(" " * 20 + "".join(f"{which:>{len(heads)}}" for which in found))
     print(f"{'method':<20}" + heads * len(found))
-    for method in first:
+    for method in dict.fromkeys(method for rows in found.values() for method in rows):
         cells = [_cells(rows[method]) if method in rows else " " * len(heads) for rows in found.values()]
         print(f"{method:<20}" + "".join(cells), flush=True)
 

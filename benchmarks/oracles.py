@@ -10,13 +10,14 @@ DATA, the indexes and the runs in OUT are as for `answers.py`. Each set is evalu
                    played by perfect agents, from gold decompositions
     gold reader    answers are read by perfect agents, every other role is played by the embedded model
 
-The last two are left out where questions have no decompositions.
+Answers are read by the nodes of the role `generator`, which in ReAct, Self-Ask and Search-o1 also ask. The last two are
+left out where questions have no decompositions.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,7 @@ from hopgraph.simulation.gold import cases_of
 from inference.embedded import ensure_server
 from stores.build import build_index
 from stores.index import open_index
-from stores.passages import read_passages
+from stores.passages import Passage, read_passages
 
 
 def main(
@@ -53,11 +54,12 @@ def main(
         asked = _written(out / f"{name}.jsonl", questions)
         run = ["--dataset", name, "--questions", str(asked), "--index", index, "--method", method]
         found = {"as it is": evaluated(out / f"{name}-embedded", run, embedded)}
-        given = _with_gold_passages(out / f"{name}-gold.jsonl", questions, index)
+        gold = gold_passages(questions, index)
+        given = _written(out / f"{name}-gold.jsonl", [_with_gold(question, gold) for question in questions])
         run_given = ["--dataset", name, "--questions", str(given), "--contexts", "--method", "standard_rag"]
         found["gold passages"] = evaluated(out / f"{name}-passages", run_given, embedded)
         if all(question.decomposition for question in questions):
-            agents = PerfectAgents(cases_of(questions, gold_passages(questions, index)))
+            agents = PerfectAgents(cases_of(questions, gold))
             with Endpoint(agents, "perfect-agents").running() as perfect:
                 roles = {"HOPGRAPH_LLM_URL": perfect.url, "HOPGRAPH_GENERATOR_URL": embedded["HOPGRAPH_LLM_URL"]}
                 found["gold roles"] = evaluated(out / f"{name}-roles", run, roles)
@@ -71,15 +73,11 @@ def _written(path: Path, questions: Sequence[Question]) -> Path:
     return path
 
 
-def _with_gold_passages(path: Path, questions: Sequence[Question], index: str) -> Path:
-    """The questions with their gold passages as contexts."""
-    passages = gold_passages(questions, index)
-    given = []
-    for question in questions:
-        gold = [passage for key in question.gold_ids for passage in passages.get(key, [])]
-        rows = [{"title": one.title, "text": one.text, "sentences": list(one.sentences)} for one in gold]
-        given.append(replace(question, contexts=tuple(rows), gold_contexts=tuple(range(len(rows))), gold_ids=()))
-    return _written(path, given)
+def _with_gold(question: Question, gold: Mapping[str, Sequence[Passage]]) -> Question:
+    """The question with its gold passages as contexts."""
+    passages = [passage for key in question.gold_ids for passage in gold.get(key, [])]
+    rows = tuple({"title": one.title, "text": one.text, "sentences": list(one.sentences)} for one in passages)
+    return replace(question, contexts=rows, gold_contexts=tuple(range(len(rows))), gold_ids=())
 
 
 if __name__ == "__main__":
