@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 from inference.embedded_server import ALREADY_SERVING, STATE
 from inference.errors import EndpointError, InputError
 from inference.locks import exclusive, is_locked, lock
+from inference.merging import merged_model
 from inference.settings import Settings, get_settings
 from inference.weights import smollm2_path
 
@@ -49,7 +50,7 @@ class Server:
     Attributes:
         url: Base URL, such as http://127.0.0.1:40025/v1.
         model: Name it serves the model under.
-        file: The GGUF file.
+        file: The GGUF file, or that of the model with its adapter merged.
         pid: Its process.
         context: Tokens of context that each request has.
         parallel: Requests it works on at the same time.
@@ -95,7 +96,7 @@ def ensure_server(model: str = "smollm2") -> Server:
                 return known
             _attached.pop(key)._use.close()
         name, file = model_file(model, settings.home)
-        name, lora = with_adapter(model, name, settings)
+        name, file, lora = with_adapter(model, name, file, settings)
         folder = _folder(file, lora, settings)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -139,12 +140,15 @@ def model_file(model: str, home: Path) -> tuple[str, Path]:
     return file.stem, file
 
 
-def with_adapter(model: str, name: str, settings: Settings) -> tuple[str, Path | None]:
-    """What a model is called with the adapter of HOPGRAPH_EMBEDDED_LORA, and the adapter's file if there is one.
+def with_adapter(model: str, name: str, file: Path, settings: Settings) -> tuple[str, Path, Path | None]:
+    """Name, file and adapter of what serves a model with the adapter of HOPGRAPH_EMBEDDED_LORA.
+
+    An adapter of `smollm2` is merged into a file of its own, which answers faster; others are applied by the server.
 
     Args:
         model: `smollm2`, or the path of a GGUF file.
         name: What `model_file` calls it.
+        file: Its file.
         settings: Settings.
 
     Raises:
@@ -152,11 +156,17 @@ def with_adapter(model: str, name: str, settings: Settings) -> tuple[str, Path |
     """
     chosen = settings.embedded_lora
     if chosen == "none" or (chosen == "auto" and model != "smollm2"):
-        return name, None
+        return name, file, None
     hint = "give an adapter in llama.cpp's format, .gguf, or auto or none"
     path = AGENTS_ADAPTER if chosen == "auto" else Path(chosen)
     lora = _gguf(path, f"HOPGRAPH_EMBEDDED_LORA: {str(path)!r}", hint)
-    return f"{name}+{lora.stem}", lora
+    name = f"{name}+{lora.stem}"
+    if model == "smollm2":
+        try:
+            return name, merged_model(file, lora), None
+        except (OSError, ValueError) as error:
+            sys.stderr.write(f"Not merged, so answers take longer: {error}\n")
+    return name, file, lora
 
 
 def _gguf(file: Path, what: str, hint: str) -> Path:

@@ -30,7 +30,7 @@ def serve_model(model: str, port: int, parallel: int, context: int) -> None:
     from inference.settings import get_settings
 
     name, file = model_file(model, get_settings().home)
-    name, lora = with_adapter(model, name, get_settings())
+    name, file, lora = with_adapter(model, name, file, get_settings())
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # while llama.cpp loads, Python can't see ctrl-C
     try:
         _server, address = start_llama(file, name, port=port, parallel=parallel, context=context, lora=lora)
