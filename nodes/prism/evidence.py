@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, BeforeValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema, create_model
 
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch, shortened
@@ -18,6 +19,8 @@ from nodes.prism.state import PrismState
 from stores.passages import Passage
 
 _LABEL = {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,3})?$"}
+_MOST = 64
+"""Labels of a reply."""
 
 
 def _labels(rows: object) -> object:
@@ -31,15 +34,24 @@ def _labels(rows: object) -> object:
     return labels
 
 
+def _array(most: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "array", "items": _LABEL, "maxItems": most})
+
+
 class EvidenceLabels(BaseModel):
     """Output of Selector and Adder: labels of sentences, or numbers of whole passages.
 
     The schema bounds what a server generates; a reply that was made without it may be longer.
     """
 
-    evidence: Annotated[
-        list[str], BeforeValidator(_labels), WithJsonSchema({"type": "array", "items": _LABEL, "maxItems": 64})
-    ]
+    evidence: Annotated[list[str], BeforeValidator(_labels), _array(_MOST)]
+
+
+@lru_cache(maxsize=_MOST)
+def labels_of(sentences: int) -> type[EvidenceLabels]:
+    """`EvidenceLabels` with at most as many labels as there are sentences: small models go on counting beyond them."""
+    bounded = Annotated[list[str], BeforeValidator(_labels), _array(max(1, min(sentences, _MOST)))]
+    return create_model("EvidenceLabels", __base__=EvidenceLabels, evidence=(bounded, ...))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +80,9 @@ async def choose_sentences(
     current = as_refs(state.get("selected", []))
     if whole_pool:
         blocks = [sentence_block(number, passage) for number, passage in enumerate(pool, start=1)]
+        sentences = sum(len(passage.sentences) for passage in pool)
     else:
+        sentences = len(current)
         blocks = [
             sentence_block(number, passage, indices)
             for number, passage in enumerate(pool, start=1)
@@ -77,7 +91,7 @@ async def choose_sentences(
     asked = await ask_model(
         runtime,
         prompt,
-        EvidenceLabels,
+        labels_of(sentences),
         {
             "question": quoted(state["question"]),
             "subquestions": numbered(state.get("subquestions") or [state["question"]]),

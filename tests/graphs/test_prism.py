@@ -164,6 +164,23 @@ async def test_the_adder_names_its_additions_alone(model):
     assert "the current labels and" not in prompt
 
 
+async def test_a_reply_has_at_most_as_many_labels_as_there_are_sentences(model):
+    """A small model goes on counting: 1.3, 1.4, ... until a limit ends it."""
+    lines = play(analyzer=[SUBQUESTIONS], selector=[["1.0", "2.0", "3.0"]], adder=[[]], generator=["x"])
+    server = model(lines)
+    await run()
+
+    def limits(node):
+        return [
+            request.body["response_format"]["json_schema"]["schema"]["properties"]["evidence"]["maxItems"]
+            for request in server.requests
+            if request.node == node
+        ]
+
+    assert limits("selector") == [9, 3]  # all candidates, then what was chosen
+    assert limits("adder") == [9, 9]
+
+
 def test_the_analyzer_s_examples_keep_its_rule():
     """Every sub-question can be searched as it stands: none points back to another one."""
     text = load_prompt("prism/analyzer").messages[0].content
