@@ -1,8 +1,9 @@
 """Bridging: hits of a fused search, and among them the passages that the best of these name.
 
 What a multi-hop question misses is often not similar to it: it is the page that the first hit names. The weights below
-were set on the development questions of six sets together (`benchmarks/recall.py`); a hit's score is about that of
-the fusion, and a link's score says at which of these it is worth a place.
+were set on the development questions of six sets together (`benchmarks/recall.py`). A hit's score is about that of the
+fusion, and a link's score says at which of these it is worth a place. BM25 guards the hits' places against links but
+does not change the hits' order.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from stores.sparse import Sparse
 
 SOURCES = 5
 """Best hits whose links are followed."""
-BM25 = 0.1
-"""Weight of a hit's BM25 score, relative to the highest."""
+BM25 = 0.15
+"""Weight of the BM25 scores, relative to the highest, in what the hits' places are worth against links."""
 NAMED_HIT = 0.35
 """Weight of a hit's best link from another one: the fused score of that one times the name's rarity."""
 NOTHING = -0.06
@@ -90,13 +91,14 @@ def bridge(
                 best[row] = (score, source)
 
     highest = max(bm25.values(), default=1.0)
+    ranked = {row: score + NAMED_HIT * bonus.get(row, 0.0) for row, score in strength.items()}
+    places = sorted((score + BM25 * bm25.get(row, 0.0) / highest for row, score in ranked.items()), reverse=True)
+    hits = dict(zip(sorted(ranked, key=lambda row: -ranked[row]), places, strict=True))
     found = []
-    for row in dict.fromkeys([*strength, *best]):
-        if row in strength:
-            score = strength[row] + BM25 * bm25.get(row, 0.0) / highest + NAMED_HIT * bonus.get(row, 0.0)
-            if row not in best or score >= best[row][0]:
-                found.append(Bridged(row, score, None))
-                continue
-        found.append(Bridged(row, *best[row]))
+    for row in dict.fromkeys([*hits, *best]):
+        if row in hits and (row not in best or hits[row] >= best[row][0]):
+            found.append(Bridged(row, hits[row], None))
+        else:
+            found.append(Bridged(row, *best[row]))
     found.sort(key=lambda item: -item.score)
     return found[:k]

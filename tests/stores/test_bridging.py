@@ -48,11 +48,12 @@ def test_scores_fall_and_no_passage_comes_twice(index):
         assert len({hit.id for hit in hits}) == len(hits) == min(k, len(CORPUS))
 
 
-def test_without_links_the_hits_are_those_of_hybrid(encoder):
-    build_index("x", FILLERS)
+def test_without_links_the_hits_are_those_of_hybrid_in_its_order(encoder):
+    words = QUESTION.rstrip("?").split()
+    build_index("x", [Passage(f"p{i}", "", " ".join([*words[i:], *["bread"] * (i % 4), *words[:2]])) for i in range(9)])
     index = open_index("x")
-    found = {mode: {hit.id for hit in index.search(QUESTION, 30, mode)} for mode in ("hybrid", "bridge")}
-    assert found["hybrid"] == found["bridge"]
+    found = {mode: [hit.id for hit in index.search(QUESTION, 9, mode)] for mode in ("sparse", "hybrid", "bridge")}
+    assert found["sparse"] != found["hybrid"] == found["bridge"]
 
 
 @pytest.mark.parametrize("query", ["xylophone", "?!", "the of and", "film " * 2_000])
