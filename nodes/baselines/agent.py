@@ -12,6 +12,7 @@ from inference.limits import Limited, LongText
 from nodes.baselines.context import ReactContext
 from nodes.baselines.state import Action, ReactState, Turn
 from nodes.generator import Answer, read_answer
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import passage_block, plain, quoted
@@ -43,7 +44,8 @@ async def agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, 
 
     Nothing can be looked up before something was found, and in the last turn the agent can only finish. A turn that
     can't be parsed searches for the question itself, if that was not done yet, and the step records it; else the run
-    fails. So does an action without an argument, but then the run ends without an answer.
+    fails. So does an action without an argument, but then the run ends without an answer. An abstention in the first
+    turn searches for the question, too.
     """
     turns, question = _observed(state), state["question"]
     last = len(turns) + 1 >= runtime.context.max_steps
@@ -64,6 +66,8 @@ async def agent(state: ReactState, runtime: Runtime[ReactContext]) -> dict[str, 
         role="generator",
     )
     thought, action, argument, problem = _read(asked.value, asked.problem)
+    if not problem and not turns and not last and action == "finish" and is_abstention(argument):
+        problem = "it abstained before anything was searched"
     instead = ""
     if problem and not last and not any(turn["argument"] == question for turn in turns):
         action, argument, instead = "search", question, "the question itself is searched for"

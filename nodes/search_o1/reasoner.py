@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from inference.limits import Limited, LongText
 from nodes.generator import Answer, read_answer
+from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
 from nodes.kit.rendering import counted, passage_block, plain, quoted
@@ -81,7 +82,7 @@ async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> d
     After the last search that is allowed, and in the last turn, it can only answer. A repeated query is not searched
     again, and the reasoning says so. A turn that can't be parsed searches for the question itself, if that was not done
     yet, and the step records it; else the run fails. A query without text does the same, but then the run ends without
-    an answer.
+    an answer. An abstention in the first turn searches for the question, too.
     """
     context, turns, question = runtime.context, state["turns"], state["question"]
     at = f"root/{len(turns) + 1}/reasoner"
@@ -103,6 +104,8 @@ async def reasoner(state: SearchO1State, runtime: Runtime[SearchO1Context]) -> d
     )
     reasoning, action, text, problem = _read(asked.value, asked.problem)
     tried = {query_key(turn["query"]) for turn in turns}
+    if not problem and not turns and not last and action == "answer" and is_abstention(text):
+        problem = "it abstained before anything was searched"
     instead = ""
     if problem and not last and query_key(question) not in tried:
         action, text, instead = "search", question, "the question itself is searched for"

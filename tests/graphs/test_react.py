@@ -135,9 +135,12 @@ async def test_the_last_turn_can_only_finish(model):
 
 
 @pytest.mark.parametrize("answer", ["Not Answerable", "", " "])
-async def test_an_abstention_is_unanswerable(model, answer):
-    model(by_node(agent=turn("finish", answer)))
+async def test_an_abstention_is_unanswerable_but_not_before_a_search(model, answer):
+    server = model(by_node(agent=turn("finish", answer)))
     state = await run()
+    assert server.nodes() == ["agent", "agent"]
+    assert [turn["argument"] for turn in state["turns"]] == [QUESTION, answer.strip()]
+    assert "abstained before anything was searched" in steps_of(state)["root/1/agent"]["fallback"]
     assert (state["answer"], state["status"], state["error"]) == ("", "unanswerable", None)
 
 

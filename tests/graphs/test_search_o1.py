@@ -231,9 +231,12 @@ async def test_a_query_without_text_searches_for_the_question_once_and_then_ends
 
 
 @pytest.mark.parametrize("answer", ["Not Answerable", "", " "])
-async def test_an_abstention_is_unanswerable(model, answer):
-    model(by_node(reasoner=turn("answer", answer)))
+async def test_an_abstention_is_unanswerable_but_not_before_a_search(model, answer):
+    server = model(by_node(reasoner=turn("answer", answer), reason_in_documents=FOUND))
     state = await run()
+    assert server.nodes() == ["reasoner", "reason_in_documents", "reasoner"]
+    assert [turn["query"] for turn in state["turns"]] == [QUESTION, ""]
+    assert "abstained before anything was searched" in steps_of(state)["root/1/reasoner"]["fallback"]
     assert (state["answer"], state["status"], state["error"]) == ("", "unanswerable", None)
 
 
