@@ -310,9 +310,10 @@ def test_a_watched_folder_is_synced_as_it_changes_and_ctrl_c_ends_it(tmp_path: P
         until(process, "could not be read")
         until(process, "c.md")
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
-        assert "stopped watching; index x is complete" in said
-        assert process.returncode == 0
+        said, _ = process.communicate(timeout=300)
+        # Where the two files were not seen at once, another sync may be running.
+        ended = {0: "stopped watching; index x is complete", 130: "stopped; run the same command again to resume"}
+        assert ended[process.returncode] in said
     finally:
         process.kill()
         process.wait()
