@@ -23,15 +23,12 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from inference.embedded_model import served_model
 from inference.embedded_server import ALREADY_SERVING, STATE
 from inference.errors import EndpointError, InputError
 from inference.locks import exclusive, is_locked, lock
-from inference.merging import merged_model
 from inference.settings import Settings, get_settings
-from inference.weights import smollm2_path
 
-AGENTS_ADAPTER = Path(__file__).parent / "adapters" / "agents.gguf"
-"""The adapter of `smollm2` that comes with Hopgraph; adapters/README.md is its model card."""
 _START_TIMEOUT = 600.0
 """Seconds allowed for loading a model; a large one loads slowly from a slow disk."""
 _SILENCE = 60.0
@@ -95,8 +92,7 @@ def ensure_server(model: str = "smollm2") -> Server:
             if _answers(known.url, known.model, known.file):
                 return known
             _attached.pop(key)._use.close()
-        name, file = model_file(model, settings.home)
-        name, file, lora = with_adapter(model, name, file, settings)
+        name, file, lora = served_model(model, settings)
         folder = _folder(file, lora, settings)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -124,61 +120,6 @@ def ensure_server(model: str = "smollm2") -> Server:
             _use=use,
         )
         return server
-
-
-def model_file(model: str, home: Path) -> tuple[str, Path]:
-    """Name and GGUF file of `model`; the weights of `smollm2` are fetched if they are missing.
-
-    Raises:
-        InputError: `model` is neither `smollm2` nor a GGUF file.
-        EndpointError: The weights can't be fetched.
-    """
-    if model == "smollm2":
-        return model, smollm2_path(home).resolve()
-    hint = "give smollm2, or the path of a model in llama.cpp's format, .gguf"
-    file = _gguf(Path(model).expanduser(), f"embedded model {model!r}", hint)
-    return file.stem, file
-
-
-def with_adapter(model: str, name: str, file: Path, settings: Settings) -> tuple[str, Path, Path | None]:
-    """Name, file and adapter of what serves a model with the adapter of HOPGRAPH_EMBEDDED_LORA.
-
-    An adapter of `smollm2` is merged into a file of its own, which answers faster; others are applied by the server.
-
-    Args:
-        model: `smollm2`, or the path of a GGUF file.
-        name: What `model_file` calls it.
-        file: Its file.
-        settings: Settings.
-
-    Raises:
-        InputError: The adapter is no GGUF file.
-    """
-    chosen = settings.embedded_lora
-    if chosen == "none" or (chosen == "auto" and model != "smollm2"):
-        return name, file, None
-    hint = "give an adapter in llama.cpp's format, .gguf, or auto or none"
-    path = AGENTS_ADAPTER if chosen == "auto" else Path(chosen)
-    lora = _gguf(path, f"HOPGRAPH_EMBEDDED_LORA: {str(path)!r}", hint)
-    name = f"{name}+{lora.stem}"
-    if model == "smollm2":
-        try:
-            return name, merged_model(file, lora), None
-        except (OSError, ValueError) as error:
-            sys.stderr.write(f"Not merged, so answers take longer: {error}\n")
-    return name, file, lora
-
-
-def _gguf(file: Path, what: str, hint: str) -> Path:
-    """The absolute path of a file, checked to be GGUF."""
-    try:
-        with file.open("rb") as source:
-            magic = source.read(4)
-    except OSError as error:
-        raise InputError(f"{what}: {error.strerror or error}", hint=hint) from None
-    if magic != b"GGUF":
-        raise InputError(f"{what} is not a GGUF file", hint=hint)
-    return file.resolve()
 
 
 def _folder(file: Path, lora: Path | None, settings: Settings) -> Path:

@@ -92,6 +92,7 @@ def bridge(
 
     highest = max(bm25.values(), default=1.0)
     ranked = {row: score + NAMED_HIT * bonus.get(row, 0.0) for row, score in strength.items()}
+    # The hits in their order take the places in theirs: BM25 changes what a place is worth, not whose it is.
     places = sorted((score + BM25 * bm25.get(row, 0.0) / highest for row, score in ranked.items()), reverse=True)
     hits = dict(zip(sorted(ranked, key=lambda row: -ranked[row]), places, strict=True))
     found = []

@@ -24,13 +24,12 @@ def serve_model(model: str, port: int, parallel: int, context: int) -> None:
     import signal
     import time
 
-    from inference.embedded import model_file, with_adapter
+    from inference.embedded_model import served_model
     from inference.embedded_server import start_llama
     from inference.errors import EndpointError
     from inference.settings import get_settings
 
-    name, file = model_file(model, get_settings().home)
-    name, file, lora = with_adapter(model, name, file, get_settings())
+    name, file, lora = served_model(model, get_settings())
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # while llama.cpp loads, Python can't see ctrl-C
     try:
         _server, address = start_llama(file, name, port=port, parallel=parallel, context=context, lora=lora)

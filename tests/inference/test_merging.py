@@ -10,12 +10,14 @@ import httpx
 import numpy as np
 import pytest
 
-from inference.embedded import AGENTS_ADAPTER, ensure_server, with_adapter
+from inference import embedded_model
+from inference.embedded import ensure_server
+from inference.embedded_model import AGENTS_ADAPTER, served_model
 from inference.merging import merged_model
 from inference.settings import Settings, get_settings
 from inference.weights import smollm2_path
 
-Q4, Q8, F32 = gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F32
+Q4, Q8 = gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0
 TOKENS = ["<|end|>", "Ġthe", "é", '"']
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.normal(size=(96, 64)).astype(np.float32)
@@ -79,14 +81,16 @@ def test_the_scaled_product_is_added_and_the_rest_stays(base, tmp_path):
         assert np.array_equal(after[name][1], before[name][1])
 
 
+def metadata(file: Path) -> dict[str, object]:
+    """All but the counts of the file's format."""
+    fields = gguf.GGUFReader(file).fields
+    return {name: field.contents() for name, field in fields.items() if not name.startswith("GGUF.")}
+
+
 def test_metadata_are_those_of_the_model(base, tmp_path):
-    merged = gguf.GGUFReader(merged_model(base, write_adapter(tmp_path / "lora.gguf")))
-    before = {name: field.contents() for name, field in gguf.GGUFReader(base).fields.items() if "." in name}
-    after = {name: field.contents() for name, field in merged.fields.items() if "." in name}
-    assert {name: value for name, value in after.items() if not name.startswith("GGUF.")} == {
-        name: value for name, value in before.items() if not name.startswith("GGUF.")
-    }
-    assert after["tokenizer.ggml.tokens"] == TOKENS
+    merged = metadata(merged_model(base, write_adapter(tmp_path / "lora.gguf")))
+    assert merged == metadata(base)
+    assert merged["tokenizer.ggml.tokens"] == TOKENS
 
 
 def test_it_is_made_once_and_replaces_that_of_an_older_adapter(base, tmp_path, capsys):
@@ -116,23 +120,32 @@ def test_a_model_is_no_adapter(base):
         merged_model(base, base)
 
 
-def test_only_the_bundled_model_is_merged_and_where_that_fails_the_server_applies_it(base, tmp_path, capsys):
+def test_an_adapter_that_is_cut_off_is_an_error_wherever_it_ends(base, tmp_path):
+    whole = write_adapter(tmp_path / "lora.gguf").read_bytes()
+    lora = tmp_path / "cut.gguf"
+    for length in range(4, len(whole), 7):
+        lora.write_bytes(whole[:length])
+        with pytest.raises(ValueError):  # noqa: PT011 - what can't be read differs, and gguf says it
+            merged_model(base, lora)
+
+
+def test_only_the_bundled_model_is_merged_and_where_that_fails_the_server_applies_it(
+    base, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(embedded_model, "smollm2_path", lambda home: base)
     good, bad = write_adapter(tmp_path / "good.gguf"), write_adapter(tmp_path / "bad.gguf", name="blk.7.attn_q")
-    with_good = Settings(embedded_lora=good)
-    assert with_adapter("smollm2", "smollm2", base, with_good) == ("smollm2+good", merged_model(base, good), None)
-    assert with_adapter(str(base), "base", base, with_good) == ("base+good", base, good)
+    assert served_model("smollm2", Settings(embedded_lora=good)) == ("smollm2+good", merged_model(base, good), None)
+    assert served_model(str(base), Settings(embedded_lora=good)) == ("base+good", base, good)
     capsys.readouterr()
-    assert with_adapter("smollm2", "smollm2", base, Settings(embedded_lora=bad)) == ("smollm2+bad", base, bad)
+    assert served_model("smollm2", Settings(embedded_lora=bad)) == ("smollm2+bad", base, bad)
     assert "Not merged, so answers take longer" in capsys.readouterr().err
-    assert with_adapter("smollm2", "smollm2", base, Settings(embedded_lora="none")) == ("smollm2", base, None)
+    assert served_model("smollm2", Settings(embedded_lora="none")) == ("smollm2", base, None)
 
 
 @pytest.mark.slow
 def test_merged_it_says_what_it_says_with_the_adapter_applied(tmp_path_factory, home, monkeypatch):
     weights = smollm2_path(tmp_path_factory.mktemp("weights"))
-    monkeypatch.setenv("HOPGRAPH_EMBEDDED_LORA", str(AGENTS_ADAPTER))
     monkeypatch.setenv("HOPGRAPH_EMBEDDED_CONTEXT", "2048")
-    get_settings.cache_clear()
     said, tokens = [], []
     for file in (weights, merged_model(weights, AGENTS_ADAPTER)):
         monkeypatch.setenv("HOPGRAPH_EMBEDDED_LORA", str(AGENTS_ADAPTER) if file == weights else "none")

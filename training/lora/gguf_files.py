@@ -37,7 +37,7 @@ def base_folder(base: str, to: Path) -> Path:
         InputError: It is none of these.
         EndpointError: The weights of `smollm2` can't be fetched.
     """
-    from inference.embedded import model_file
+    from inference.embedded_model import model_file
 
     if Path(base).is_dir():
         return Path(base)
