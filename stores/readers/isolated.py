@@ -22,6 +22,8 @@ MEMORY = 2_000_000_000
 SECONDS = 120.0
 """Time for a file, and `SECONDS_PER_MB` more for each megabyte."""
 SECONDS_PER_MB = 20.0
+OUT_OF_MEMORY = 75
+"""Exit code of the process where a file needs more memory than it may have."""
 _WORKER = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -68,8 +70,6 @@ class IsolatedParser:
         reply = self._asked(path, out)
         for warning in reply["warnings"]:
             _log.warning("%s", warning)
-        if reply["exhausted"]:
-            self._end()  # what is left may be in pieces
         if reply["error"]:
             out.unlink(missing_ok=True)
             raise InputError(reply["error"], hint=reply["hint"])
@@ -101,6 +101,8 @@ class IsolatedParser:
             reply: dict[str, Any] = json.loads(line)
             return reply
         self._end()
+        if not late.is_set() and process.returncode == OUT_OF_MEMORY:
+            raise InputError(f"{path}: needs too much memory", hint="leave it out, or split it")
         what = f"not read within {limit:.0f} s" if late.is_set() else "its reader crashed"
         raise InputError(f"{path}: {what}", hint="leave it out, or save it again in another format")
 

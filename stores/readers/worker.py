@@ -1,9 +1,8 @@
 """The process in which `IsolatedParser` has files parsed.
 
 A request is a line of JSON on standard input, `{"path", "out"}`. The title with the metadata, and the sections, are
-written to the file `out`, one JSON value a line. The reply on standard output is
-`{"error", "hint", "exhausted", "warnings"}`, where `exhausted` means out of memory. An empty line says that the process
-is ready.
+written to the file `out`, one JSON value a line. The reply on standard output is `{"error", "hint", "warnings"}`. An
+empty line says that the process is ready. Out of memory it exits with `OUT_OF_MEMORY`: even a reply may need too much.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 
 from inference.errors import InputError
 from stores.documents import parse_document
+from stores.readers.isolated import OUT_OF_MEMORY
 from stores.readers.sections import Section
 
 MOST_TEXT = 1_000_000_000
@@ -40,9 +40,12 @@ def main(memory: int) -> None:
     logging.getLogger().addHandler(warnings)
     print(file=replies, flush=True)
     for request in sys.stdin:
-        asked = json.loads(request)
-        reply = _parse(Path(asked["path"]), Path(asked["out"]))
-        print(json.dumps(reply | {"warnings": warnings.taken()}), file=replies, flush=True)
+        try:
+            asked = json.loads(request)
+            reply = _parse(Path(asked["path"]), Path(asked["out"]))
+            print(json.dumps(reply | {"warnings": warnings.taken()}), file=replies, flush=True)
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
 
 
 class _Warnings(logging.Handler):
@@ -74,10 +77,10 @@ def _parse(path: Path, out: Path) -> dict[str, Any]:
                     raise InputError(message, hint="leave it out, or split it")
     except InputError as error:
         return _reply(error.message, error.hint)
-    except (MemoryError, RecursionError) as error:
-        exhausted = isinstance(error, MemoryError)
-        what = "needs too much memory" if exhausted else "is nested too deeply"
-        return _reply(f"{path}: {what}", "leave it out, or split it", exhausted=exhausted)
+    except RecursionError:
+        return _reply(f"{path}: is nested too deeply", "leave it out, or split it")
+    except MemoryError:
+        raise
     # On a damaged file, a reader may raise any exception.
     except Exception as error:
         about = f"{type(error).__name__}: {error}"[:200]
@@ -85,8 +88,8 @@ def _parse(path: Path, out: Path) -> dict[str, Any]:
     return _reply()
 
 
-def _reply(error: str = "", hint: str = "", *, exhausted: bool = False) -> dict[str, Any]:
-    return {"error": error, "hint": hint, "exhausted": exhausted}
+def _reply(error: str = "", hint: str = "") -> dict[str, Any]:
+    return {"error": error, "hint": hint}
 
 
 def _row(section: Section) -> list[Any]:

@@ -300,7 +300,14 @@ def test_a_watched_folder_is_synced_as_it_changes_and_ctrl_c_ends_it(tmp_path: P
     command = [sys.executable, "-m", "hopgraph", "index", "docs", "--sync", "--watch", "--name", "x"]
     variables = {**os.environ, "HOPGRAPH_HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=tmp_path,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Where the tests run in the background it is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert process.stdout is not None

@@ -10,7 +10,7 @@ import pytest
 
 from inference.errors import InputError
 from stores.documents import load_documents, read_document
-from stores.readers import worker
+from stores.readers import isolated, worker
 from stores.readers.isolated import IsolatedParser
 from tests.documents import make_docx, make_epub, make_pdf, make_pptx, make_xlsx
 
@@ -61,6 +61,21 @@ def test_a_file_that_takes_too_long_or_too_much_memory_does_not_stop_the_others(
         with pytest.raises(InputError, match=r"big\.html: needs too much memory"):
             parser.parse(big)
         assert list(parser.parse(tmp_path / "fine.md").sections)
+
+
+def test_memory_that_lacks_for_the_reply_is_told_like_that_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fine.md").write_text("Zebras eat grass.")
+    lacking = """
+def lack(_):
+    raise MemoryError
+import stores.readers.worker
+stores.readers.worker._Warnings.taken = lack
+main(int"""
+    monkeypatch.setattr(isolated, "_WORKER", isolated._WORKER.replace("main(int", lacking))
+    with IsolatedParser() as parser, pytest.raises(InputError, match=r"fine\.md: needs too much memory"):
+        parser.parse(tmp_path / "fine.md")
 
 
 def test_a_reader_that_crashes_is_an_error_of_its_file(tmp_path: Path) -> None:
