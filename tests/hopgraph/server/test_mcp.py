@@ -22,6 +22,8 @@ TOOLS = {"ask", "search", "read_passage", "list_indexes", "list_methods", "get_r
 
 
 def answering(request):
+    if request.node in ("selector", "adder"):
+        return {"evidence": ["1.0"]}  # a thread's id is random, and with it what PROPER replies
     return {"answer": "Paris"} if request.node == "generator" else PROPER(request)
 
 
