@@ -42,6 +42,7 @@ from stores.where import fields_of, parse_where
 Mode = Literal["hybrid", "dense", "sparse", "bridge"]
 """`bridge` is hybrid, and among its hits the passages that the best of them name."""
 MODES = get_args(Mode)
+DEFAULT_MODE: Mode = "bridge"
 
 DEPTH = 50
 """Minimum candidates per half for the fusion."""
@@ -145,7 +146,7 @@ class Index:
         """All passages in indexing order, in chunks of some hundred."""
         return self._records.chunks()
 
-    def search(self, query: str, k: int = 5, mode: Mode = "hybrid", where: str | None = None) -> list[Hit]:
+    def search(self, query: str, k: int = 5, mode: Mode = DEFAULT_MODE, where: str | None = None) -> list[Hit]:
         """The top k passages, best first; none for a blank query.
 
         With `where`, the top k of the passages whose metadata meet that filter (`stores.where`).
@@ -158,7 +159,7 @@ class Index:
         return self.search_many([query], k, mode, where)[0]
 
     def search_many(
-        self, queries: Sequence[str], k: int = 5, mode: Mode = "hybrid", where: str | None = None
+        self, queries: Sequence[str], k: int = 5, mode: Mode = DEFAULT_MODE, where: str | None = None
     ) -> list[list[Hit]]:
         """Hits of each query, in order; queries are encoded together. Errors as for `search`."""
         if k < 1:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from inference.errors import EndpointError
 from inference.rerankers.configured import get_reranker
 from inference.rerankers.scores import Reranker, Scores
-from stores.index import Hit, Index, Mode
+from stores.index import DEFAULT_MODE, Hit, Index, Mode
 from stores.passages import Passage
 from stores.records import searchable
 
@@ -32,7 +32,9 @@ class Reranked:
     seconds: float
 
 
-def search_reranked(index: Index, query: str, k: int = 5, mode: Mode = "hybrid", where: str | None = None) -> Reranked:
+def search_reranked(
+    index: Index, query: str, k: int = 5, mode: Mode = DEFAULT_MODE, where: str | None = None
+) -> Reranked:
     """`Index.search`, reranked by the configured cross-encoder. Errors as for both, and as for `get_reranker`."""
     reranker = get_reranker()
     hits = index.search(query, CANDIDATES * k, mode, where)

@@ -8,7 +8,7 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from stores.index import Mode, open_index
+from stores.index import DEFAULT_MODE, Mode, open_index
 from stores.reranking import search_reranked
 
 
@@ -24,7 +24,7 @@ class HopgraphRetriever(BaseRetriever):
     """Name of the index."""
     k: int = 5
     """Number of passages."""
-    mode: Mode = "hybrid"
+    mode: Mode = DEFAULT_MODE
     """See `stores.index.Mode`."""
     where: str | None = None
     """Search only passages whose metadata meet this filter; see `stores.where`."""

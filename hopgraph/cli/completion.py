@@ -25,7 +25,7 @@ def methods_and_all(incomplete: str) -> list[tuple[str, str]]:
 
 def modes(incomplete: str) -> list[str]:
     """Search modes."""
-    return [mode for mode in ("hybrid", "dense", "sparse", "bridge") if mode.startswith(incomplete)]
+    return [mode for mode in ("bridge", "hybrid", "dense", "sparse") if mode.startswith(incomplete)]
 
 
 def indexes(incomplete: str) -> list[str]:

@@ -171,11 +171,11 @@ def search(
         str,
         typer.Option(
             "--mode",
-            help="hybrid, dense (by meaning), sparse (by words) or bridge (hybrid, and passages that its best hits "
-            "name).",
+            help="dense (by meaning), sparse (by words), hybrid (both) or bridge (hybrid, and passages that its best "
+            "hits name).",
             autocompletion=completion.modes,
         ),
-    ] = "hybrid",
+    ] = "bridge",
     where: Annotated[
         str | None,
         typer.Option(

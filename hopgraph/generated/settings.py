@@ -57,7 +57,7 @@ def _of(chosen: type[Context]) -> str:
 
 def _paper(chosen: type[Context]) -> str:
     """The settings of `preset=paper`; "" if they are the defaults."""
-    values = {"retriever": chosen.paper_retriever, **chosen.paper}
+    values = ({"retriever": chosen.paper_retriever} if chosen.searches else {}) | chosen.paper
     changed = [f"`{name}={value}`" for name, value in values.items() if chosen.model_fields[name].default != value]
     return f"`preset=paper`: {', '.join(changed)}." if changed else ""
 

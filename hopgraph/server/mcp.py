@@ -179,13 +179,13 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
             str, Field(description='Filter by metadata, such as `year >= 2020 and author = "Lee"`; empty: none.')
         ] = "",
     ) -> FoundPassages:
-        """Search an index by meaning and by words."""
+        """Search an index by meaning, by words, and by the titles that the best hits name."""
 
         def found() -> list[Found]:
             if not query.strip():
                 raise InputError("query: is empty")
             opened = open_index(index)
-            hits = opened.search(query, k, "hybrid", where or None)
+            hits = opened.search(query, k, where=where or None)
             rows = zip(hits, opened.get([hit.id for hit in hits]), strict=True)
             return [Found(**_shown(passage), score=round(hit.score, 4)) for hit, passage in rows]
 

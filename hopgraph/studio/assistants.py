@@ -41,8 +41,8 @@ def assistants(index: str | None = None) -> list[Assistant]:
         if index:
             made.append(Assistant(method, f"{method} on {index}", f"{about}; searches {index}", searched))
         plain, paper = (make_context(method, {"preset": preset}) for preset in ("default", "paper"))
-        if paper.mode != plain.mode or cls.paper:
-            changed = ", ".join(sorted({"retriever", *cls.paper}))
+        changed = ", ".join(sorted({*(["retriever"] if cls.searches and paper.mode != plain.mode else []), *cls.paper}))
+        if changed:
             made.append(
                 Assistant(
                     method, f"{method}: paper", f"The paper's settings ({changed})", {"preset": "paper", **searched}

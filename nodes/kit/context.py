@@ -72,11 +72,11 @@ class Context(BaseModel):
     )
     top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Passages a search returns.")
     retriever: Literal["hybrid", "dense", "sparse", "bridge", "paper"] = Field(
-        default="hybrid",
+        default="bridge",
         title="Retriever",
         description=(
-            "`dense` and `sparse` search one half of the index, `hybrid` fuses both; `bridge` adds passages that the "
-            "best hits name; `paper` is the retriever of the method's paper."
+            "`dense` and `sparse` search one half of the index, `hybrid` fuses both; `bridge` gives some of hybrid's "
+            "places to passages that its best hits name; `paper` is the retriever of the method's paper."
         ),
     )
     where: str | None = Field(

@@ -627,7 +627,7 @@ async def test_the_paper_s_preset_searches_densely():
 
     assert make_context("prunerag", {"preset": "paper"}).mode == "dense"
     assert make_context("prunerag", {"preset": "paper", "retriever": "sparse"}).mode == "sparse"
-    assert make_context("prunerag", {}).mode == "hybrid"
+    assert make_context("prunerag", {}).mode == "bridge"
 
 
 async def test_a_second_question_on_the_same_thread_starts_with_an_empty_tree(model, home):

@@ -41,7 +41,7 @@ async def test_standard_rag_answers_from_the_top_k(model, index):
     server = model(lambda request: {"answer": "Paris"})
     state = await load("standard_rag").ainvoke({"question": QUESTION}, context={"index": index, "top_k": 3})
     assert len(state["evidence"]) == 3
-    assert state["evidence"][0]["id"] == "film"
+    assert {"film", "lee"} < {ref["id"] for ref in state["evidence"]}  # the hit, and the person it names
     assert all(ref["id"] in open_index(index) for ref in state["evidence"])
     assert "directed by Ann Lee" in server.requests[0].prompt
     assert "Bananas" not in server.requests[0].prompt
@@ -76,7 +76,7 @@ async def test_the_pool_is_capped(model, index):
     }
     model(lambda request: lines[request.node])
     state = await load("prism").ainvoke({"question": QUESTION}, context={"index": index, "pool_size": 4})
-    assert [ref["id"] for ref in state["pool"]] == ["film", "banana", "piano", "moon"]  # first hits first
+    assert [ref["id"] for ref in state["pool"]] == ["lee", "banana", "piano", "moon"]  # first hits first
 
 
 @pytest.mark.parametrize("settings", [{"ablate": ["analyzer"]}, {"ablate": ["analyzer", "loop"]}])

@@ -28,8 +28,8 @@ def index(encoder):
 
 
 def test_a_passage_that_the_best_hit_names_is_found_and_says_why(index):
-    assert "person" not in [hit.id for hit in index.search(QUESTION, 5)]
-    hits = index.search(QUESTION, 5, "bridge")
+    assert "person" not in [hit.id for hit in index.search(QUESTION, 5, "hybrid")]
+    hits = index.search(QUESTION, 5)
     (place,) = [i for i, hit in enumerate(hits) if hit.id == "person"]
     assert (hits[place].found_by, hits[place].named_in) == ("link", "film")
     assert reasons(hits)[place] == "named in passage 1"
@@ -78,7 +78,7 @@ def test_an_index_of_an_earlier_version_names_the_command_that_adds_links(index)
     copy = index_folder("old")
     shutil.copytree(index_folder("x"), copy)
     old = open_index("old")
-    assert old.search(QUESTION, 3)
+    assert old.search(QUESTION, 3, "hybrid")
     with pytest.raises(StoreError, match="no links") as error:
         old.search(QUESTION, 3, "bridge")
     assert "hopgraph index --name x --rebuild" in error.value.hint

@@ -19,7 +19,7 @@ def test_each_kind_of_setting_has_its_values_and_default():
     assert any(row.startswith("| `temperature` | `0` | number, 0 to 2 | ") for row in rows)
     assert any(row.startswith("| `node_timeout` | – | number above 0, at most 604,800 | ") for row in rows)
     assert any(
-        row.startswith("| `retriever` | `hybrid` | `hybrid`, `dense`, `sparse`, `bridge`, `paper` | ") for row in rows
+        row.startswith("| `retriever` | `bridge` | `hybrid`, `dense`, `sparse`, `bridge`, `paper` | ") for row in rows
     )
     assert "| `ablate` | `[]` | a list of `analyzer`, `loop` | " in section("prism")
     assert "| `atomic_facts` | `true` | `true`, `false` | " in section("compactrag_reader")
@@ -43,5 +43,5 @@ def test_a_method_lists_only_what_it_has_otherwise():
     assert "`top_k`" not in section("prism")
     assert "| `top_k` | `10` |" in section("parrag")
     assert "`preset=paper`: `retriever=dense`, `max_tokens=4096`." in section("prunerag")
-    assert "`preset=paper`" not in section("prism")
+    assert "`preset=paper`: `retriever=hybrid`." in section("prism")
     assert set(Context.model_fields).isdisjoint({"threshold"})
