@@ -20,6 +20,8 @@ _SERVERS = re.compile(r"[\w.-]+(:\d+)?(,[\w.-]+(:\d+)?)+")
 """Several servers, of which a client takes the first that it can use."""
 WRITABLE = "set HOPGRAPH_CHECKPOINTS or HOPGRAPH_HOME to a place that can be written"
 
+_CALLS = ("aget_tuple", "aput", "aput_writes", "adelete_thread", "adelete_for_runs", "acopy_thread", "aprune", "fetch")
+
 Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
 
 

@@ -171,7 +171,7 @@ class _Server:
         async with self._probing:
             pause, longest = _PAUSES
             while True:
-                if self._probed < failed or self._problem is not None and self._remaining() > 0:
+                if self._probed < failed or (self._problem is not None and self._remaining() > 0):
                     await self._probe()
                 if self._problem is None:
                     return

@@ -143,10 +143,9 @@ async def test_the_password_may_be_changed_during_an_outage(server: Postgres) ->
             await connection.execute("ALTER USER tester PASSWORD 'another'")
         server.stop()
         try:
+            starting = later(0.5, server.start)
             with pytest.raises(StoreError, match="password authentication failed") as caught:
-                starting = later(0.5, server.start)
-                async with asyncio.timeout(60):
-                    await put(saver, "t")
+                await asyncio.wait_for(put(saver, "t"), 60)
             assert caught.value.exit_code == 2
         finally:
             changed = server.url.replace("s3cret", "another")
