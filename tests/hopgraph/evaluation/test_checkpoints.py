@@ -16,7 +16,7 @@ import pytest
 from inference.settings import get_settings
 from stores.checkpoints import kept_threads, open_checkpoints
 from tests.hopgraph.evaluation.conftest import LINES, NODES, comparable, results, row
-from tests.kills import committed_calls
+from tests.kills import committed_in
 from tests.postgres import running_postgres
 from tests.scripted import Completion
 
@@ -52,15 +52,6 @@ def threads(url: str) -> set[str]:
     async def read() -> set[str]:
         async with open_checkpoints(url) as saver:
             return {thread.id for thread in (await kept_threads(saver, 1000))[0]}
-
-    return asyncio.run(read())
-
-
-def committed(url: str) -> set[str]:
-    async def read() -> set[str]:
-        async with open_checkpoints(url) as saver:
-            kept = (await kept_threads(saver, 1000))[0]
-            return set().union(*[await committed_calls(saver, thread.id) for thread in kept])
 
     return asyncio.run(read())
 
@@ -172,7 +163,7 @@ def test_a_killed_worker_s_shard_goes_on_on_another_machine(hopgraph, model, que
         _, err = process.communicate()
     assert len(server.requests) >= 8, err
     time.sleep(0.3)  # the server's replies to the dead process end
-    kept = committed(postgres)
+    kept = committed_in(postgres)
     assert kept
     code, _, err = hopgraph("eval", "--resume", run)
     assert code == 0, err
