@@ -82,7 +82,7 @@ async def test_an_outage_is_waited_out_and_said_once(server: Postgres, caplog: p
     async with open_checkpoints(server.url, patience=60) as saver:
         await put(saver, "before")
         server.stop()
-        starting = later(1, server.start)
+        starting = later(3.5, server.start)  # the pool itself waits for two seconds
         listed, (_, count), *_ = await asyncio.gather(
             _listed(saver), kept_threads(saver, 1), *(put(saver, thread) for thread in threads)
         )
