@@ -77,6 +77,7 @@ async def test_a_server_that_refuses_is_not_waited_for(server: Postgres, change:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.slow
 async def test_an_outage_is_waited_out_and_said_once(server: Postgres, caplog: pytest.LogCaptureFixture) -> None:
     threads = [f"t-{number}" for number in range(20)]
     async with open_checkpoints(server.url, patience=60) as saver:
@@ -112,6 +113,7 @@ async def test_a_server_that_is_away_when_the_store_is_opened_is_waited_for(serv
     starting.join()
 
 
+@pytest.mark.slow
 async def test_after_the_patience_all_calls_fail_at_once_and_work_again_when_the_server_is_back(
     server: Postgres,
 ) -> None:
@@ -135,6 +137,7 @@ async def test_after_the_patience_all_calls_fail_at_once_and_work_again_when_the
             pass
 
 
+@pytest.mark.slow
 async def test_the_password_may_be_changed_during_an_outage(server: Postgres) -> None:
     import psycopg
 
