@@ -15,7 +15,7 @@ from hopgraph.origins import check_thread, config_of, find_origin, new_thread, t
 from hopgraph.results import Result
 from hopgraph.threads import Thread, changed, read_result, read_thread
 from inference.drain import on_drain
-from inference.errors import HopgraphError, InputError, StoreError
+from inference.errors import HopgraphError, InputError, StoreError, StoreUnavailable
 from inference.settings import get_settings
 from nodes.kit.events import Event
 from nodes.kit.state import RunError, Step
@@ -131,11 +131,9 @@ class Run:
                     hear(namespace, mode, update)
         except GraphDrained:
             raise asyncio.CancelledError from None
-        except InputError:
+        except (InputError, StoreError):
             raise
         except HopgraphError as problem:
-            if problem.exit_code == StoreError.exit_code:
-                raise
             snapshot = await graph.aget_state(config, subgraphs=True)
             return _error(problem, _noted_node(problem) or _failed_node(snapshot))
         return None
@@ -264,6 +262,8 @@ async def _nothing_of_refused(graph: Any, config: RunnableConfig) -> AsyncIterat
     """Delete the thread of a question that is refused before its first step has completed."""
     try:
         yield
+    except StoreUnavailable:
+        raise
     except (InputError, StoreError):
         with suppress(HopgraphError):
             if "settings" not in (await graph.aget_state(config)).values:

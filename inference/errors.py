@@ -50,6 +50,16 @@ class StoreError(HopgraphError):
     exit_code = 2
 
 
+class StoreUnavailable(StoreError):
+    """A checkpoint store on a server is away for longer than HOPGRAPH_CHECKPOINTS_PATIENCE.
+
+    The run can be resumed: nothing that was committed is lost.
+    """
+
+    kind = "store_unavailable"
+    exit_code = 3
+
+
 class EndpointError(HopgraphError):
     """The model's server is unreachable, refuses, or returns something that is not a completion.
 

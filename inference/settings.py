@@ -58,7 +58,11 @@ class Settings(BaseSettings):
     cache: Literal["on", "off"] = "off"
     """Whether to reuse model replies of earlier runs."""
     checkpoints: str | None = None
-    """Checkpoint store of `ask`: a SQLite file, or postgresql://... (default: HOME/checkpoints.sqlite)."""
+    """Checkpoint store of `ask` and of the servers: a SQLite file (default: HOME/checkpoints.sqlite), or
+    postgresql://..., which `eval` uses too, instead of a file in its run's folder."""
+    checkpoints_patience: float = Field(default=120.0, ge=0, le=86_400)
+    """Maximum seconds to wait for a Postgres of checkpoints that is away (restart, failover). Then the run stops, and
+    can be resumed."""
 
     llm_url: str | None = None
     """Base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1, or of several servers of the same

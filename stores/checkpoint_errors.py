@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from inference.errors import StoreError
 
@@ -14,7 +16,11 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
+_SERVERS = re.compile(r"[\w.-]+(:\d+)?(,[\w.-]+(:\d+)?)+")
+"""Several servers, of which a client takes the first that it can use."""
 WRITABLE = "set HOPGRAPH_CHECKPOINTS or HOPGRAPH_HOME to a place that can be written"
+
+_CALLS = ("aget_tuple", "aput", "aput_writes", "adelete_thread", "adelete_for_runs", "acopy_thread", "aprune", "fetch")
 
 Saver = TypeVar("Saver", bound="BaseCheckpointSaver[str]")
 
@@ -31,18 +37,33 @@ def sqlite_error(path: Path, error: Exception) -> StoreError:
     }
     damaged = "if it is damaged or belongs to another program, move the file away; a new one is created"
     hint = next((hint for sign, hint in hints.items() if sign in str(error)), damaged)
-    return StoreError(f"checkpoints in {path}: {_one_line(error)}", hint=hint)
+    return StoreError(f"checkpoints in {path}: {one_line(error)}", hint=hint)
 
 
 def postgres_error(url: str, error: Exception) -> StoreError:
     """The error of a Postgres store; `url` without its password."""
     return StoreError(
-        f"checkpoints in {url}: {_one_line(error)}",
+        f"checkpoints in {url}: {one_line(error)}",
         hint="finished steps are kept; run the same command again when the server is back",
     )
 
 
-def _one_line(error: Exception) -> str:
+def without_password(url: str) -> str:
+    """A URL without user, password and options, for messages; a file path unchanged."""
+    if "@" not in url and "?" not in url:
+        return url
+    try:
+        parts = urlsplit(url)
+        servers = parts.netloc.rpartition("@")[2]
+        if not _SERVERS.fullmatch(servers):
+            servers = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
+    except ValueError:
+        return "a malformed URL"
+    return parts._replace(netloc=servers, query="").geturl()
+
+
+def one_line(error: Exception) -> str:
+    """An error's text in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
@@ -107,8 +128,19 @@ def with_clear_errors(saver: Saver, explain: Callable[[Exception], StoreError], 
     read, write = saver.aget_tuple, saver.aput_writes
     saver.aget_tuple = checked  # type: ignore[method-assign]
     saver.aput_writes = written  # type: ignore[method-assign]
-    for name in ("aget_tuple", "aput", "aput_writes", "adelete_thread", "adelete_for_runs", "acopy_thread", "aprune"):
-        if getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name):  # not implemented: no storage error
+    names = (
+        "aget_tuple",
+        "aput",
+        "aput_writes",
+        "adelete_thread",
+        "adelete_for_runs",
+        "acopy_thread",
+        "aprune",
+        "fetch",
+    )
+    for name in names:
+        own = getattr(type(saver), name, None)
+        if own is not getattr(BaseCheckpointSaver, name, None):  # not implemented: no storage error
             setattr(saver, name, awaited(getattr(saver, name)))
     saver.alist = listed(saver.alist)  # type: ignore[method-assign]
     saver.place = place  # type: ignore[attr-defined]

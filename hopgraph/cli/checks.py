@@ -18,21 +18,30 @@ def check_index(name: str | None) -> None:
 
 
 def run_checkpoints(folder: Path, thread: str | None = None) -> str:
-    """Path of an evaluation run's checkpoints. A merged run has none: those of a thread are with one of its shards.
+    """Path or URL of an evaluation run's checkpoints. A merged run's are those of the thread's shard.
 
     Raises:
-        InputError: The folder has none.
+        InputError: The folder has none, or they are in Postgres and HOPGRAPH_CHECKPOINTS names none.
         StoreError: It is a merged run, and damaged.
     """
+    from hopgraph.evaluation import checkpoints
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.merging import shard_of_thread
 
     path = folder / "checkpoints.sqlite"
     run = RunFolder(folder)
-    if thread and not path.is_file() and run.started and (shard := shard_of_thread(run, thread)):
-        path = shard / path.name
-        if not path.is_file():
-            raise InputError(f"--run {folder}: its shard {shard} is missing", hint="checkpoints stay with the shards")
+    if not path.is_file() and run.started:
+        about = run.about()
+        shard = shard_of_thread(run, thread) if thread else None
+        row = next((row for row in about.get("merged", []) if Path(row["folder"]) == shard), about)
+        if checkpoints.KEY in row:
+            return checkpoints.place_of(run, row)
+        if shard is not None:
+            path = shard / path.name
+            if not path.is_file():
+                raise InputError(
+                    f"--run {folder}: its shard {shard} is missing", hint="checkpoints stay with the shards"
+                )
     if not path.is_file():
         raise InputError(f"--run {folder}: has no checkpoints.sqlite", hint="name a folder of `hopgraph eval`")
     return str(path)

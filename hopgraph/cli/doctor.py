@@ -191,10 +191,11 @@ def _indexes() -> list[Finding]:
 
 def _checkpoints() -> list[Finding]:
     from nodes.kit.rendering import counted
-    from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints, without_password
+    from stores.checkpoint_errors import without_password
+    from stores.checkpoints import checkpoint_place, kept_threads, open_checkpoints
 
     async def count() -> int:
-        async with open_checkpoints(read_only=True) as saver:
+        async with open_checkpoints(read_only=True, patience=0) as saver:
             return (await kept_threads(saver, 1))[1]
 
     threads = counted(asyncio.run(count()), "thread")

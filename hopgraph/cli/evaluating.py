@@ -51,9 +51,10 @@ async def run(
     ray: Ray | None = None,
 ) -> None:
     """Start a run, or resume the same one in its folder, and do its unfinished jobs: here, or on a Ray cluster."""
-    from hopgraph.evaluation import identity
+    from hopgraph.evaluation import checkpoints, identity
     from hopgraph.evaluation.shards import own_questions
 
+    about = {**about, **checkpoints.as_row()}
     found = await identity.check(variants, questions, dataset=about["dataset"], contexts=contexts)
     with connected(ray) as cluster:
         if cluster is not None and ray is not None:

@@ -98,7 +98,7 @@ def rm_thread(
 
 @rm.command("run")
 def rm_run(folder: Annotated[Path, typer.Argument(help="Folder of the run.")], yes: Yes = False) -> None:
-    """Delete an evaluation run: the files of `eval` and `report`, and the folder if it is then empty."""
+    """Delete an evaluation run: checkpoints, files of `eval` and `report`, and the folder if it is then empty."""
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.shards import shard_folders
 
@@ -111,11 +111,24 @@ def rm_run(folder: Annotated[Path, typer.Argument(help="Folder of the run.")], y
         if "ray" in about:  # its shards are its own
             for path in shard_folders(folder, about):
                 if path.is_dir():
+                    _delete_checkpoints(path)
                     _delete_run(path)
             with suppress(OSError):
                 (folder / "shards").rmdir()
+        else:
+            _delete_checkpoints(folder)
         left = _delete_run(folder)
     typer.echo(f"Deleted the run in {folder}" + (f"; left: {', '.join(left)}" if left else ""))
+
+
+def _delete_checkpoints(folder: Path) -> None:
+    """Delete a run's checkpoints from Postgres; those in a file are deleted with its folder."""
+    from hopgraph.evaluation import checkpoints
+    from hopgraph.evaluation.folder import RunFolder
+
+    run = RunFolder(folder)
+    if run.started and checkpoints.KEY in (about := run.about()):
+        loop.run(checkpoints.delete_threads(run, about))
 
 
 def _ask(what: str, command: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hopgraph.cli.errors import note
 from hopgraph.signals import EXITS, Stopped, at_once
 from inference import drain
+from inference.errors import HopgraphError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -57,9 +58,11 @@ async def resumable(thread: str, saver: BaseCheckpointSaver[str]) -> AsyncIterat
         try:
             yield
         except _STOPS:
-            how_to_resume = ""
-            if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
-                how_to_resume = f"resume with `hopgraph resume {thread}`"
+            how_to_resume = f"resume with `hopgraph resume {thread}`"
+            with suppress(TimeoutError, HopgraphError):  # of a store that is away
+                async with asyncio.timeout(SETTLE):
+                    if await saver.aget_tuple({"configurable": {"thread_id": thread}}) is None:
+                        how_to_resume = ""
             _say(how_to_resume)
             raise Stopped(came(), how_to_resume) from None
 

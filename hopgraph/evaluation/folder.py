@@ -1,5 +1,6 @@
 """One evaluation run is a folder: run.json, questions.jsonl, results.jsonl, judgements.jsonl, checkpoints.sqlite.
 
+Checkpoints may be in Postgres instead: see `hopgraph.evaluation.checkpoints`.
 `run.json` describes the run and is written once. A line of `results.jsonl` is written when its question ends; on resume
 a torn line is dropped, and the question's result is taken from its checkpoint.
 """
@@ -37,7 +38,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> str:
-        """Path of the checkpoints of the questions' threads."""
+        """Path of the file of checkpoints of the questions' threads."""
         return str(self.path / "checkpoints.sqlite")
 
     @property

@@ -22,7 +22,7 @@ from hopgraph.evaluation.simulated import is_simulated
 from inference.base_url import split_urls
 from inference.errors import InputError
 from inference.settings import Role, get_settings
-from stores.checkpoints import without_password
+from stores.checkpoint_errors import without_password
 
 PACKAGES = ("hopgraph", "langgraph", "langchain-core", "chromadb", "bm25s", "numpy")
 MAY_DIFFER = "What may differ: the endpoint's URL and key, its concurrency, time-outs and patience, --price, --judge"

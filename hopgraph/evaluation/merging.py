@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hopgraph.evaluation import checkpoints
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import Lines, RunFolder, differences
 from hopgraph.evaluation.identity import hash_of_questions, surroundings, versions
 from hopgraph.evaluation.shards import Shard, shard_folders
 from inference.errors import InputError, StoreError
 
-_OWN = frozenset({"run", "created", "file", "shard", "versions", "surroundings", "format"})
+_OWN = frozenset({"run", "created", "file", "shard", "versions", "surroundings", "format", checkpoints.KEY})
 """Fields of `run.json` that may differ between shards; the hash of the questions stands for their file."""
 
 
@@ -38,7 +39,7 @@ class _Part:
 def merge(out: RunFolder, folders: Sequence[Path]) -> list[str]:
     """Write the results and verdicts of all shards of a run into a new folder; returns notes for the user.
 
-    The folder appears when it is complete. Checkpoints stay with the shards; `run.json` names their folders.
+    The folder appears when it is complete. Checkpoints stay where they are; `run.json` names the shards' folders.
 
     Args:
         out: The folder to write; it must not exist, or be empty.
@@ -135,6 +136,7 @@ def _write(out: RunFolder, parts: Sequence[_Part], questions: list[Question]) ->
     """Write the folder beside its place, and move it there when it is complete."""
     rows = [
         {"folder": str(part.folder.path.resolve()), "run": part.about["run"], "shard": str(part.shard)}
+        | ({checkpoints.KEY: part.about[checkpoints.KEY]} if checkpoints.KEY in part.about else {})
         for part in parts
     ]
     about = {

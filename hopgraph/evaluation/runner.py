@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hopgraph.evaluation.checkpoints import check_store, place_of
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.evaluation.gold import as_known, gold_of
@@ -25,6 +26,7 @@ from inference.endpoints import calls_at_once
 from inference.errors import EndpointError, HopgraphError, InputError, StoreError
 from inference.limiter import on_waiting, priority
 from inference.settings import get_settings
+from nodes.intake import store_given
 from nodes.kit.search import search_threads
 from nodes.kit.state import RunError
 
@@ -103,7 +105,7 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
     Raises:
         EndpointError: The endpoint failed many questions in a row.
         StoreError: The index or the checkpoints can't be used.
-        InputError: A prompt was edited during the run.
+        InputError: A prompt was edited during the run, or HOPGRAPH_CHECKPOINTS does not name the run's Postgres.
     """
     from stores.checkpoints import open_checkpoints
 
@@ -111,7 +113,8 @@ async def run_jobs(folder: RunFolder, jobs: Iterable[Job], on_result: Progress |
     queue = deque(jobs)
     if not queue:
         return
-    async with open_checkpoints(folder.checkpoints) as saver:
+    async with open_checkpoints(place_of(folder, about)) as saver:
+        await check_store(folder, about, saver)
         with folder.results.appending() as append:
             asked = list({job.question.id: job.question for job in queue}.values())
             variants = list({job.variant.name: job.variant for job in queue}.values())
@@ -200,10 +203,12 @@ class _Runner:
 
     async def _try(self, job: Job, thread: str) -> Result:
         question, context = job.question, job.variant.context
+        contexts: list[Any] | None = list(question.contexts) if self._identity["contexts"] else None
         try:
             if await self._saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None:
+                if contexts:
+                    await asyncio.to_thread(store_given, contexts)  # another machine may have begun it
                 return await resume(thread, self._saver)
-            contexts = list(question.contexts) if self._identity["contexts"] else None
             shown = await asyncio.to_thread(self._oracle.shown, context, question) if context.oracle else {}
             return await ask(
                 question.question,

@@ -40,6 +40,7 @@ async def chat(scope: Scope, receive: Receive, send: Send) -> None:
     thread = ""
     try:
         read = await asyncio.to_thread(read_request, body, request.headers.get(THREAD), service.options)
+        thread = read.thread or ""
         job = await service.prepare(read)
         thread = job.thread
         if read.stream:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nodes.kit.state import RunError
 
 _STATUS = {"input": 400, "prompt_too_long": 400, "store": 409, "review": 409, "endpoint": 502, "model_output": 502,
-           "deadline": 504}  # fmt: skip
+           "store_unavailable": 503, "deadline": 504}  # fmt: skip
 """HTTP status by kind of error; of others 500."""
 _PARAM = re.compile(r"([a-z_][a-z0-9_.\[\]]*): ")
 THREAD = "x-hopgraph-thread"
@@ -46,8 +46,10 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         self.body: dict[str, Any] = {"error": {"message": message, "type": type, "param": param, "code": code}}
-        # OpenAI's clients repeat a request after 409 and 5xx. A run's failure has been retried already.
-        self.headers = {"x-should-retry": "false"} if status in (409, 500, 502, 504) else {}
+        # OpenAI's clients repeat a request after 409 and 5xx, without its thread. A run's failure, and a store that is
+        # away, have been waited for already.
+        final = status in (409, 500, 502, 504) or code == "store_unavailable"
+        self.headers = {"x-should-retry": "false"} if final else {}
         self.headers |= headers or {}
 
     def response(self) -> JSONResponse:

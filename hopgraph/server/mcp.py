@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -133,6 +134,9 @@ def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:
     Args:
         service: Gives the service that runs the methods.
     """
+    # Warnings, such as that a server is away, go to stderr as in all commands; the SDK would suppress them.
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("mcp").setLevel(logging.ERROR)
     server: MCPServer[Any] = MCPServer(
         "hopgraph", title="Hopgraph", instructions=_INSTRUCTIONS, version=__version__, log_level="ERROR"
     )

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from inference.errors import InputError
 from inference.settings import get_settings
-from stores.checkpoints import without_password
+from stores.checkpoint_errors import without_password
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
