@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from hopgraph.methods import ABOUTS, context_class
+from hopgraph.methods import ABOUTS, METHODS, context_class
 from inference.settings import Settings
 from nodes.kit.context import Context
 
@@ -57,7 +57,8 @@ def _of(chosen: type[Context]) -> str:
 
 def _paper(chosen: type[Context]) -> str:
     """The settings of `preset=paper`; "" if they are the defaults."""
-    values = ({"retriever": chosen.paper_retriever} if chosen.searches else {}) | chosen.paper
+    searches = chosen.searches and chosen.method in METHODS
+    values = ({"retriever": chosen.paper_retriever} if searches else {}) | chosen.paper
     changed = [f"`{name}={value}`" for name, value in values.items() if chosen.model_fields[name].default != value]
     return f"`preset=paper`: {', '.join(changed)}." if changed else ""
 

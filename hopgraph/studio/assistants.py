@@ -41,7 +41,8 @@ def assistants(index: str | None = None) -> list[Assistant]:
         if index:
             made.append(Assistant(method, f"{method} on {index}", f"{about}; searches {index}", searched))
         plain, paper = (make_context(method, {"preset": preset}) for preset in ("default", "paper"))
-        changed = ", ".join(sorted({*(["retriever"] if cls.searches and paper.mode != plain.mode else []), *cls.paper}))
+        searches = cls.searches and method in METHODS and paper.mode != plain.mode
+        changed = ", ".join(sorted({*(["retriever"] if searches else []), *cls.paper}))
         if changed:
             made.append(
                 Assistant(

@@ -52,7 +52,6 @@ class ReaderContext(Context):
     """CompactRAG's reader: a passage into atomic question-answer pairs."""
 
     method = "compactrag_reader"
-    searches = False
 
     max_tokens: int = Field(
         default=2048, ge=16, le=32768, title="Max tokens", description="Maximum completion length of a call, in tokens."
