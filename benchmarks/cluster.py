@@ -262,13 +262,13 @@ def serial(
     from hopgraph.cluster.files import Tail
     from hopgraph.evaluation.folder import Lines
     from inference.encoders.configured import get_encoder
+    from stores.bm25 import write_sparse
     from stores.collect import filled
     from stores.index import open_index
-    from stores.links import Links
+    from stores.links import write_links
     from stores.records import Records, searchable
-    from stores.sharded_sparse import ShardedSparse
-    from stores.shards import Shards
     from stores.vectors import KeptVectors, vector_key
+    from stores.words import Words
 
     taken = list(islice((p for chunk in open_index(index).passages() for p in chunk), passages))
     encoder = get_encoder()
@@ -288,11 +288,12 @@ def serial(
         keys = [vector_key(encoder.id, text) for text in some]
         rows["command: vectors"] = (_cpu(lambda: kept.put(keys, vectors)), len(some))
         rows["command: hash"] = (_cpu(records.hash), len(taken))
-        shards = Shards.write(place / "shards.npy", records.ids(), 16)
         pairs = [(p.title, p.text) for p in taken]
 
         def words() -> None:
-            Links.build(place / "links", ShardedSparse.build_shards(place / "sparse", pairs, shards))
+            with Words.within(place, pairs) as numbered:
+                write_sparse(place / "sparse", numbered)
+                write_links(place / "links", numbered)
 
         rows["command: words and links"] = (_cpu(words), len(taken))
         line = {"variant": "prism", "id": "q", "trajectory": ["x" * 100] * 60}

@@ -4,7 +4,7 @@
 
 Each size is one text file of made-up prose, indexed by a process of its own. Vectors are random and nothing is encoded:
 an encoder's memory does not depend on the size. `reading` is the peak until all passages are read and split; `whole` is
-that of the whole build, whose halves (bm25s' and Chroma's indexes, the links) are made in memory.
+that of the whole build, of which Chroma's graph is made in memory.
 """
 
 from __future__ import annotations

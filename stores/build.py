@@ -15,9 +15,10 @@ from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Encoder
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
+from stores.bm25 import write_sparse
 from stores.collect import Built, Located, Progress, batches, collect, compare, content_hash
 from stores.languages import ENGLISH, check_language
-from stores.links import Links
+from stores.links import write_links
 from stores.manifest import (
     Manifest,
     check_encoder,
@@ -30,11 +31,11 @@ from stores.manifest import (
 from stores.passages import Passage
 from stores.records import PARTLY, Records, searchable
 from stores.sentences import splitting
-from stores.sharded_sparse import ShardedSparse
 from stores.shards import MOST_SHARDS, Shards
-from stores.sparse import Sparse, tokenizer_of
+from stores.sparse import tokenizer_of
 from stores.vectors import KeptVectors, vector_key
 from stores.versions import building, prune
+from stores.words import Words
 from stores.workers import Batch, InProcess, Workers
 
 BATCH = 256
@@ -309,13 +310,11 @@ def _shard_count(wanted: int | None, old: Path | None, url: str) -> int:
 
 def _write_halves(new: Path, records: Records, manifest: Manifest, workers: Workers, tell: Progress) -> None:
     texts = ((p.title, p.text) for chunk in records.chunks() for p in chunk)
-    if manifest.shards == 1:
-        words = Sparse.build(new / "sparse", texts, manifest.language)
-    else:
-        shards = Shards.write(new / "shards.npy", records.ids(), manifest.shards)
-        words = ShardedSparse.build_shards(new / "sparse", texts, shards, manifest.language)
-    Links.build(new / "links", words)
-    del words
+    with Words.within(new, texts, manifest.language) as words:
+        write_sparse(new / "sparse", words)
+        write_links(new / "links", words)
+    if manifest.shards > 1:
+        Shards.write(new / "shards.npy", records.ids(), manifest.shards)
     done = 0
 
     def on_stored(count: int) -> None:

@@ -14,6 +14,7 @@ from stores.cutting import split_passage
 from stores.manifest import Manifest
 from stores.passages import Passage
 from stores.records import UNORDERED, Records
+from stores.seen import Seen
 from stores.sentences import split_sentences
 
 READ_BATCH = 512
@@ -96,7 +97,7 @@ class _Intake:
 
     def __init__(self, result: Built) -> None:
         self._result = result
-        self._ids: set[str] = set()
+        self._ids = Seen()
         self.altered: set[str] = set()
         """Files of which a passage was dropped or split."""
 
@@ -106,15 +107,15 @@ class _Intake:
             self._result.read += 1
             if not passage.text.strip():
                 self._result.empties.append(where)
-            elif passage.id in self._ids:
+            elif self._ids.add(passage.id.encode()) > 1:
                 self._result.duplicates.append(f"{where}: id {passage.id}")
                 self.altered.add(passage.file)
             else:
-                self._ids.add(passage.id)
                 parts = split_passage(passage)
                 if parts != [passage]:
                     self.altered.add(passage.file)
-                self._ids.update(part.id for part in parts)
+                    for part in parts:
+                        self._ids.add(part.id.encode())
                 yield from parts
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from inference.errors import InputError
 from stores.passages import Passage
+from stores.seen import Seen
 from stores.sentences import split_sentences
 
 MAX_WORDS = 150
@@ -106,11 +107,11 @@ class PartIds:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._seen: dict[bytes, int] = {}
+        self._seen = Seen()
 
     def of(self, text: str) -> str:
         """The id of the next part."""
         digest = hashlib.sha256(text.encode()).digest()[:5]
-        self._seen[digest] = number = self._seen.get(digest, 0) + 1
+        number = self._seen.add(digest)
         part = f"{self._source}#{digest.hex()}"
         return part if number == 1 else f"{part}-{number}"

@@ -32,7 +32,6 @@ from stores.manifest import (
 )
 from stores.passages import Passage
 from stores.records import Records
-from stores.sharded_sparse import ShardedSparse
 from stores.sharded_vectors import ShardedVectors
 from stores.shards import Shards
 from stores.sparse import Sparse, tokenizer_of
@@ -271,9 +270,7 @@ class Index:
 
     @cached_property
     def _sparse(self) -> Sparse:
-        folder = self._folder / "sparse"
-        language = self.manifest.language
-        return Sparse(folder, language) if self.manifest.shards == 1 else ShardedSparse(folder, self._shards, language)
+        return Sparse(self._folder / "sparse", self.manifest.language)
 
     @cached_property
     def _shards(self) -> Shards:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.sparse import LONGEST_NAME, Name, Words
+from stores.arrays import ArrayWriter
+from stores.titles import Titles
+from stores.words import Chunk, Words
 
 MOST = 1_000
 """Links that a name may make: the passages that name it times those titled with it. Above, it makes none."""
+_ROWS = 1 << 16
+"""Rows whose mentions are read at a time."""
 
 
 class Mention(NamedTuple):
@@ -38,35 +41,6 @@ class Links:
         self._starts, self._names = load("starts"), load("names")
         self._title_starts, self._titled, self._counts = load("title_starts"), load("titled"), load("counts")
 
-    @staticmethod
-    def build(folder: Path, words: Words) -> None:
-        """Write the links of a corpus. In a text, of overlapping names the first and longest counts."""
-        numbers: dict[Name, int] = {}
-        titled: list[list[int]] = []
-        for row, names in enumerate(words.names):
-            for name in sorted(names):
-                number = numbers.setdefault(name, len(titled))
-                if number == len(titled):
-                    titled.append([])
-                titled[number].append(row)
-        longest: dict[int, int] = {}
-        for name in numbers:
-            longest[name[0]] = max(longest.get(name[0], 0), min(len(name), LONGEST_NAME))
-        found: list[list[int]] = []
-        counts = np.zeros(len(titled), np.int64)
-        for names, numbered, start in zip(words.names, words.rows, words.starts, strict=True):
-            own = {numbers[name] for name in names}
-            found.append([number for number in _mentions(numbered[start:], numbers, longest) if number not in own])
-            counts[found[-1]] += 1
-        counts *= np.array([len(rows) for rows in titled], np.int64)
-        folder.mkdir(parents=True, exist_ok=True)
-        kept = [[number for number in mentioned if counts[number] <= MOST] for mentioned in found]
-        np.save(folder / "starts.npy", _starts(kept))
-        np.save(folder / "names.npy", np.array([number for mentioned in kept for number in mentioned], np.uint32))
-        np.save(folder / "title_starts.npy", _starts(titled))
-        np.save(folder / "titled.npy", np.array([row for rows in titled for row in rows], np.int64))
-        np.save(folder / "counts.npy", np.minimum(counts, MOST + 1).astype(np.uint16))
-
     def of(self, row: int) -> list[Mention]:
         """The names in a passage's text that are titles of others, in order of their first place."""
         part = slice(int(self._starts[row]), int(self._starts[row + 1]))
@@ -76,22 +50,63 @@ class Links:
         ]
 
 
-def _mentions(text: Sequence[int], numbers: dict[Name, int], longest: dict[int, int]) -> list[int]:
-    """Distinct numbers of the names in a text, in order."""
-    found: dict[int, None] = {}
-    done = 0
-    for place, word in enumerate(text):
-        if place < done or word not in longest:
-            continue
-        for end in range(min(place + longest[word], len(text)), place, -1):
-            number = numbers.get(tuple(text[place:end]))
-            if number is not None:
-                found[number] = None
-                done = end
-                break
-    return list(found)
+def write_links(folder: Path, words: Words) -> None:
+    """Write the links of a corpus."""
+    folder.mkdir(parents=True, exist_ok=True)
+    titles = Titles(words.names)
+    known = titles.numbers >= 0
+    names = _Names(titles.numbers[known], words.names.rows[known])
+    titled = np.bincount(names.numbers, minlength=titles.count)
+    np.save(folder / "title_starts.npy", _starts(titled))
+    np.save(folder / "titled.npy", names.rows[np.argsort(names.numbers, kind="stable")].astype(np.int64))
+
+    mentioning = np.zeros(titles.count, np.int64)
+    lengths = np.zeros(len(words.lengths), np.int64)
+    mentions = words.folder / "mentions"
+    with mentions.open("wb") as file:
+        for chunk in words.chunks():
+            found = _mentions(chunk, titles, names)
+            found.numbers.astype(np.uint32).tofile(file)
+            np.add.at(mentioning, found.numbers, 1)
+            lengths[chunk.rows] = np.bincount(found.rows - chunk.rows.start, minlength=len(chunk.lengths))
+    counts = mentioning * titled
+    np.save(folder / "counts.npy", np.minimum(counts, MOST + 1).astype(np.uint16))
+
+    with mentions.open("rb") as file, ArrayWriter(folder / "names.npy", np.uint32) as kept:
+        for start in range(0, len(lengths), _ROWS):
+            part = slice(start, min(start + _ROWS, len(lengths)))
+            numbers = np.fromfile(file, np.uint32, int(lengths[part].sum()))
+            links = counts[numbers] <= MOST
+            kept.append(numbers[links])
+            rows = np.repeat(np.arange(part.start, part.stop), lengths[part])[links]
+            lengths[part] = np.bincount(rows - start, minlength=part.stop - start)
+    np.save(folder / "starts.npy", _starts(lengths))
 
 
-def _starts(lists: Sequence[Sequence[object]]) -> NDArray[np.int64]:
+class _Names(NamedTuple):
+    """Numbers of titles, each with a row."""
+
+    numbers: NDArray[np.int64]
+    rows: NDArray[np.integer[Any]]
+    """Ascending."""
+
+
+def _mentions(chunk: Chunk, titles: Titles, names: _Names) -> _Names:
+    """The distinct titles in the text of each row, in their order, without its own ones."""
+    ends = np.cumsum(chunk.lengths, dtype=np.int64)
+    places = np.arange(len(chunk.numbers))
+    room = np.repeat(ends, chunk.lengths) - places
+    room[places < np.repeat(ends - chunk.lengths + chunk.titles, chunk.lengths)] = 0
+    found = titles.find(chunk.numbers, room)
+    rows = chunk.rows.start + np.searchsorted(ends, found.starts, "right")
+    pairs = rows << 32 | found.numbers
+    own = slice(*np.searchsorted(names.rows, [chunk.rows.start, chunk.rows.stop]).tolist())
+    owned = names.rows[own].astype(np.int64) << 32 | names.numbers[own]
+    distinct, first = np.unique(pairs, return_index=True)
+    first = np.sort(first[~np.isin(distinct, owned)])
+    return _Names(found.numbers[first], rows[first])
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each list begins in all of them put together, and the end of the last."""
-    return np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

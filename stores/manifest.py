@@ -6,7 +6,7 @@ HOME/indexes/<name>/
     vectors.sqlite      every passage's vector by content: a killed build goes on, later ones encode only what is new
     versions/<id>/      never changed once `current` has named it
         manifest.json  passages.sqlite  sparse/  links/  dense/
-        shards.npy      of an index in several shards: the shard of each row; sparse/ and dense/ have a folder a shard
+        shards.npy      of an index in several shards: the shard of each row; dense/ has a folder a shard
         in_use          held by readers, so that a build does not remove what is being read
 """
 
@@ -56,7 +56,7 @@ class Manifest:
     """Sizes in bytes of the immutable files."""
     format: int = FORMAT
     shards: int = 1
-    """Parts of both halves, by hash of the passage id. A search finds the same in any number of them."""
+    """Parts of the dense half, by hash of the passage id. A search finds the same in any number of them."""
 
     @property
     def hash(self) -> str:

@@ -209,15 +209,17 @@ class Records:
         The SHA-256 of the sorted SHA-256s of the passages, with 32 bytes of memory per passage. The parts of an article
         are numbered, because their order determines the numbering of its sentences.
         """
-        digests = bytearray()
+        digests = np.empty(self.count, "S32")
+        row = 0
         article, part = "", 0
         for passages in self.chunks():
             for passage in passages:
                 part = part + 1 if passage.source and passage.source == article else 0
                 article = passage.source
-                digests += hashlib.sha256(_content([*_fields(passage), part])).digest()
-        ordered = np.sort(np.frombuffer(digests, "S32"))
-        return UNORDERED + hashlib.sha256(ordered.tobytes()).hexdigest()
+                digests[row] = hashlib.sha256(_content([*_fields(passage), part])).digest()
+                row += 1
+        digests.sort()
+        return UNORDERED + hashlib.sha256(digests.data).hexdigest()
 
     def ordered_hash(self) -> str:
         """Content hash of earlier versions: SHA-256 of all passages in row order."""
@@ -229,7 +231,8 @@ class Records:
 
     def articles(self) -> int:
         """Number of passages before long ones were split."""
-        return sum(1 for _ in self._all("SELECT DISTINCT CASE source WHEN '' THEN id ELSE source END FROM passages"))
+        [(count,)] = self._all("SELECT count(DISTINCT CASE source WHEN '' THEN id ELSE source END) FROM passages")
+        return int(count)
 
     def close(self) -> None:
         """Close the file."""

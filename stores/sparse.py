@@ -6,15 +6,17 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.errors import StoreError
 from stores.languages import ENGLISH, LANGUAGES, stemmer, stop_words
+from stores.manifest import index_again
 from stores.ranking import Ranking, best
 
 TITLE_WEIGHT = 2
@@ -35,7 +37,6 @@ _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u2600-\u27bf\U0001f300-\U0001faff\U00020000-\U0003ffff]"
     r"|[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-_IN_PARENTHESES = re.compile(r"\s*\([^()]*\)\s*\Z")
 _STOP_WORDS = frozenset(
     """
     a about after also am an and any are as at be been before being between both but by d did do does done during each
@@ -80,58 +81,9 @@ def _stem(word: str, language: str = ENGLISH) -> str:
     return str(stemmer(language).stemWord(word))
 
 
-Name = tuple[int, ...]
-"""The words of a title, as numbers."""
-
-
-class Words(NamedTuple):
-    """The words of a corpus, as numbers, by row."""
-
-    vocabulary: dict[str, int]
-    names: list[set[Name]]
-    """The title, and the title without a disambiguation in parentheses; empty if it has no words."""
-    rows: list[Sequence[int]]
-    """The title, `TITLE_WEIGHT` times, and the text."""
-    starts: list[int]
-    """Where the text begins."""
-    hashes: list[tuple[int, int]]
-    """Hash and row of every name."""
-
-
-def number_words(
-    titles_and_texts: Iterable[tuple[str, str]],
-    row_of: Callable[[list[int]], Sequence[int]],
-    language: str = ENGLISH,
-) -> Words:
-    """Number the words of a corpus in the order of their first occurrence.
-
-    Args:
-        titles_and_texts: Row i is the i-th pair.
-        row_of: Makes what a row's numbers are kept in.
-        language: Their language.
-    """
-    words = Words({}, [], [], [], [])
-    vocabulary = words.vocabulary
-
-    def numbered(tokens: Iterable[str]) -> list[int]:
-        return [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
-
-    for row, (title, text) in enumerate(titles_and_texts):
-        name = tokenize(title, language)
-        names = {n for n in (tuple(name), tuple(tokenize(_IN_PARENTHESES.sub("", title), language))) if n}
-        words.hashes.extend((_hash(n), row) for n in names)
-        words.rows.append(row_of(numbered(name * TITLE_WEIGHT + tokenize(text, language))))
-        words.starts.append(len(name) * TITLE_WEIGHT)
-        words.names.append({tuple(numbered(n)) for n in names})
-    words.hashes.sort()
-    return words
-
-
-def save_names(folder: Path, words: Words) -> None:
-    """Write the titles of a corpus for matching in queries."""
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "names.npy", np.array([name for name, _ in words.hashes], np.uint64))
-    np.save(folder / "named_rows.npy", np.array([row for _, row in words.hashes], np.int64))
+def name_hash(words: Sequence[str]) -> int:
+    """Hash of a title's words, 64 bits."""
+    return int.from_bytes(hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest(), "little")
 
 
 class Sparse:
@@ -144,25 +96,14 @@ class Sparse:
     def __init__(self, folder: Path, language: str = ENGLISH) -> None:
         import bm25s
 
+        if (folder / "frequencies.npy").exists():
+            raise StoreError(f"{folder} is in shards, as an earlier version wrote it", hint=index_again(folder))
         self._language = language
         # A corpus without any word has nothing to load.
         self._scorer = bm25s.BM25.load(folder, mmap=True) if (folder / "params.index.json").exists() else None
         self._vocabulary: dict[str, int] = self._scorer.vocab_dict if self._scorer is not None else {}
         self._names = np.load(folder / "names.npy")
         self._named_rows = np.load(folder / "named_rows.npy")
-
-    @staticmethod
-    def build(folder: Path, titles_and_texts: Iterable[tuple[str, str]], language: str = ENGLISH) -> Words:
-        """Write the sparse half of an index; row i is the i-th pair. Returns the corpus's words."""
-        import bm25s
-
-        words = number_words(titles_and_texts, list, language)
-        save_names(folder, words)
-        if words.vocabulary:
-            scorer = bm25s.BM25(k1=K1, b=B, method="lucene")
-            scorer.index((words.rows, words.vocabulary), create_empty_token=False, show_progress=False)
-            scorer.save(folder, show_progress=False)
-        return words
 
     def search(self, query: str, k: int, allowed: NDArray[np.bool_] | None = None) -> Ranking:
         """The top k of the allowed rows that share a word with the query. Ties go to the lower row."""
@@ -205,7 +146,7 @@ class Sparse:
             for start in range(len(words))
             for end in range(min(start + LONGEST_NAME, len(words)), start, -1)
         ]
-        hashes = np.array([_hash(tuple(words[start:end])) for start, end in spans], np.uint64)
+        hashes = np.array([name_hash(words[start:end]) for start, end in spans], np.uint64)
         low = np.searchsorted(self._names, hashes, "left")
         high = np.searchsorted(self._names, hashes, "right")
         return ((*spans[i], int(low[i]), int(high[i])) for i in np.flatnonzero(low < high))
@@ -237,7 +178,3 @@ def among(values: NDArray[np.int64], those: NDArray[np.integer[Any]]) -> NDArray
         return np.zeros(len(values), bool)
     found: NDArray[np.bool_] = those[np.minimum(np.searchsorted(those, values), len(those) - 1)] == values
     return found
-
-
-def _hash(name: tuple[str, ...]) -> int:
-    return int.from_bytes(hashlib.blake2b(" ".join(name).encode(), digest_size=8).digest(), "little")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from stores.build import add_to_index, build_index, rebuild_index, remove_from_index
 from stores.index import open_index
-from stores.links import MOST, Links
+from stores.links import MOST
 from stores.passages import Passage
-from stores.sparse import Sparse
+from tests.stores.halves import links_of
 
 CORPUS = [
     ("Nevermind (album)", "Nevermind is the second album by Nirvana, and Nirvana made it in Van Nuys, Los Angeles."),
@@ -22,11 +22,6 @@ CORPUS = [
     ("Aberdeen, Washington", "Another town."),
     ("", "Nothing is called like this, though Nirvana is named."),
 ]
-
-
-def links_of(folder, corpus):
-    Links.build(folder / "links", Sparse.build(folder / "sparse", corpus))
-    return Links(folder / "links")
 
 
 def test_a_passage_is_linked_to_those_whose_titles_it_names(tmp_path):

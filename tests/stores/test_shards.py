@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
+import shutil
 
 import chromadb
 import numpy as np
@@ -19,7 +19,6 @@ from stores.index import MODES, open_index
 from stores.manifest import current_version, index_folder
 from stores.overview import remove_index
 from stores.passages import Passage
-from stores.sharded_sparse import ShardedSparse
 from stores.shards import Shards, shard_of
 from tests.stores.hashing_encoder import HashingEncoder
 from tests.stores.test_build import chroma_server
@@ -226,29 +225,25 @@ def test_more_servers_than_shards_are_refused_before_anything_is_encoded(encoder
     assert encoder.passages == 0
 
 
-def test_a_lost_shard_is_named(encoder):
+def test_a_lost_shard_is_noticed(encoder):
     build_index("x", as_passages({n: ("", f"salt {n}") for n in range(9)}), shards=2)
     stores.index._open.clear()
-    next((current_version(index_folder("x")) / "sparse" / "1").glob("*.npy")).unlink()
-    with pytest.raises(StoreError, match=r"sparse/1/\w+\.npy is missing"):
-        open_index("x")
+    shutil.rmtree(current_version(index_folder("x")) / "dense" / "1")
+    with pytest.raises(StoreError) as failed:
+        open_index("x").search("salt")
+    assert "--rebuild" in failed.value.hint
 
 
-def test_the_memory_of_counting_words_is_that_of_one_shard(tmp_path):
-    texts = [p.text for p in random_passages(3_000)]
-    given = [(f"Text {n}", " ".join(texts[n::120])) for n in range(120)]
-
-    def peak(count: int) -> int:
-        shards = Shards.write(tmp_path / f"{count}.npy", [[str(n) for n in range(len(given))]], count)
-        tracemalloc.start()
-        try:
-            ShardedSparse.build_shards(tmp_path / str(count), given, shards)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    peak(1)  # fills the cache of stems
-    assert peak(16) < 0.5 * peak(2)  # .3; of all shards at once .7
+def test_a_sparse_half_in_shards_of_an_earlier_version_is_refused(encoder):
+    build_index("x", as_passages({n: ("", f"salt {n}") for n in range(9)}), shards=2)
+    stores.index._open.clear()
+    (current_version(index_folder("x")) / "sparse" / "frequencies.npy").touch()
+    with pytest.raises(StoreError, match="in shards, as an earlier version wrote it") as failed:
+        open_index("x").search("salt", mode="sparse")
+    assert "hopgraph index --name x --rebuild" in failed.value.hint
+    stores.index._open.clear()
+    rebuild_index("x")
+    assert open_index("x").search("salt 3", 1, "sparse")[0].id == "p3"
 
 
 def test_places_of_rows_in_a_shard():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stores.sparse import Sparse, tokenize
+from stores.sparse import tokenize
+from tests.stores.halves import sparse_of
 
 CORPUS = [
     ("Running", "The runner was running quickly through cities."),
@@ -17,8 +18,7 @@ CORPUS = [
 
 @pytest.fixture
 def sparse(tmp_path):
-    Sparse.build(tmp_path / "sparse", CORPUS)
-    return Sparse(tmp_path / "sparse")
+    return sparse_of(tmp_path, CORPUS)
 
 
 def rows(sparse, query, k=10):
@@ -47,8 +47,7 @@ def test_apostrophes_leave_no_words_behind():
 
 
 def test_scripts_without_spaces_and_emoji_are_searchable(tmp_path):
-    Sparse.build(tmp_path / "s", [("", "東京は日本の首都です"), ("", "party 🎉 time"), ("", "العربية لغة")])
-    sparse = Sparse(tmp_path / "s")
+    sparse = sparse_of(tmp_path, [("", "東京は日本の首都です"), ("", "party 🎉 time"), ("", "العربية لغة")])
     assert rows(sparse, "日本") == [0]
     assert rows(sparse, "🎉") == [1]
     assert rows(sparse, "لغة") == [2]
@@ -66,16 +65,14 @@ def test_only_positive_scores_are_returned_and_more_than_there_is_may_be_asked(s
 
 
 def test_ties_go_to_the_lower_row_also_at_the_cut(tmp_path):
-    Sparse.build(tmp_path / "s", [("", "same words here")] * 50)
-    sparse = Sparse(tmp_path / "s")
+    sparse = sparse_of(tmp_path, [("", "same words here")] * 50)
     assert rows(sparse, "words", 7) == list(range(7))
     assert rows(sparse, "words", 50) == list(range(50))
 
 
 def test_a_title_in_the_query_counts_extra_with_or_without_its_parentheses(tmp_path):
     filler = [("", f"nevermind album seattle band record {i} " * 3) for i in range(20)]
-    Sparse.build(tmp_path / "s", [*filler, ("Nevermind (album)", "A record.")])
-    sparse = Sparse(tmp_path / "s")
+    sparse = sparse_of(tmp_path, [*filler, ("Nevermind (album)", "A record.")])
     assert rows(sparse, "Which band recorded Nevermind?", 1) == [20]
     assert rows(sparse, "the nevermind album", 1) == [20]
 
@@ -87,8 +84,7 @@ def test_repeated_words_of_a_query_count_once(sparse):
 
 
 def test_a_corpus_without_words_is_searched_in_vain(tmp_path):
-    Sparse.build(tmp_path / "s", [("", "..."), ("", "the")])
-    assert rows(Sparse(tmp_path / "s"), "dots") == []
+    assert rows(sparse_of(tmp_path, [("", "..."), ("", "the")]), "dots") == []
 
 
 def test_a_query_of_a_hundred_thousand_characters_is_answered_quickly(sparse):
