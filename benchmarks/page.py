@@ -110,7 +110,9 @@ def main(
                     missed |= found["list"] > FIRST_VIEW or found["key"] > FRAME
                     times = "".join(f"{found[name]:>{width}.0f}" for name, width in COLUMNS)
                     print(f"{kind:<12}{number:>9,}{size / 1e6:>7.0f}{times}{over}", flush=True)
-            print(f"\n{'':<12}{'steps':>9}{'s':>7}{'frame: p50':>12}{'p99':>7}{'longest':>9}{'long tasks':>12}{'opened':>8}")
+            print(
+                f"\n{'':<12}{'steps':>9}{'s':>7}{'frame: p50':>12}{'p99':>7}{'longest':>9}{'long tasks':>12}{'opened':>8}"
+            )
             with serving(home, model, home / "run", "ask") as server:
                 for number in (FEW, steps):
                     missed |= followed(browser, server, number)
