@@ -16,7 +16,6 @@ two frames, and a long task one of over 50 ms. Then it is opened again by its ad
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sqlite3
@@ -54,7 +53,12 @@ TICKS = 10_000_000
 WATCH = """
 window.seen = {}
 const seen = window.seen
-const once = (name) => { if (!(name in seen)) { seen[name] = 0; requestAnimationFrame(() => setTimeout(() => { seen[name] = performance.now() })) } }
+const painted = (act) => requestAnimationFrame(() => setTimeout(act))
+const once = (name) => {
+  if (name in seen) return
+  seen[name] = 0
+  painted(() => { seen[name] = performance.now() })
+}
 new MutationObserver(() => {
   if (document.querySelector('.threads li') && document.querySelector('#question, .asked')) once('list')
   if (document.querySelector('.node')) once('graph')
@@ -63,15 +67,20 @@ new MutationObserver(() => {
   if (window.wanted && count >= window.wanted) once('all')
 }).observe(document, { subtree: true, childList: true, characterData: true })
 window.tasks = []
-new PerformanceObserver((list) => { for (const row of list.getEntries()) window.tasks.push(row.duration) }).observe({ type: 'longtask', buffered: true })
+new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((row) => row.duration)))
+  .observe({ type: 'longtask', buffered: true })
 for (const kind of ['keydown', 'change'])
   addEventListener(kind, () => {
     const start = performance.now()
-    requestAnimationFrame(() => setTimeout(() => { seen.key = Math.max(seen.key ?? 0, performance.now() - start) }))
+    painted(() => { seen.key = Math.max(seen.key ?? 0, performance.now() - start) })
   }, true)
 window.frames = []
 let before = 0
-const frame = (now) => { if (before && window.watched) window.frames.push(now - before); before = now; requestAnimationFrame(frame) }
+const frame = (now) => {
+  if (before && window.watched) window.frames.push(now - before)
+  before = now
+  requestAnimationFrame(frame)
+}
 requestAnimationFrame(frame)
 """
 """Run in the page before its own script."""
@@ -110,9 +119,8 @@ def main(
                     missed |= found["list"] > FIRST_VIEW or found["key"] > FRAME
                     times = "".join(f"{found[name]:>{width}.0f}" for name, width in COLUMNS)
                     print(f"{kind:<12}{number:>9,}{size / 1e6:>7.0f}{times}{over}", flush=True)
-            print(
-                f"\n{'':<12}{'steps':>9}{'s':>7}{'frame: p50':>12}{'p99':>7}{'longest':>9}{'long tasks':>12}{'opened':>8}"
-            )
+            times = f"{'frame: p50':>12}{'p99':>7}{'longest':>9}{'long tasks':>12}{'opened':>8}"
+            print(f"\n{'':<12}{'steps':>9}{'s':>7}{times}")
             with serving(home, model, home / "run", "ask") as server:
                 for number in (FEW, steps):
                     missed |= followed(browser, server, number)
@@ -154,7 +162,7 @@ def fill(folder: Path, number: int) -> int:
         originals = [row[0] for row in store.execute("SELECT DISTINCT thread_id FROM checkpoints")]
         tables = {name: [row[1] for row in store.execute(f"PRAGMA table_info({name})")] for name in TABLES}
         rows = {
-            (name, thread): store.execute(f"SELECT * FROM {name} WHERE thread_id = ?", (thread,)).fetchall()  # noqa: S608
+            (name, thread): store.execute(f"SELECT * FROM {name} WHERE thread_id = ?", (thread,)).fetchall()
             for name in tables
             for thread in originals
         }
@@ -164,7 +172,7 @@ def fill(folder: Path, number: int) -> int:
             for name, columns in tables.items():
                 places = ", ".join("?" * len(columns))
                 copied = [copy(dict(zip(columns, row, strict=True)), new, back, at) for row in rows[name, thread]]
-                store.executemany(f"INSERT INTO {name} VALUES ({places})", copied)  # noqa: S608
+                store.executemany(f"INSERT INTO {name} VALUES ({places})", copied)
     return path.stat().st_size
 
 

@@ -122,9 +122,9 @@ def _cut(origin: Any) -> str:
 
 
 async def served(request: Request) -> object:
-    """A thread of the checkpoint store, which from now on LangGraph's API can be asked for: `{"id", "method", "question"}`.
+    """Make a thread of the checkpoint store known by the id that LangGraph's API takes: `{"id", "method", "question"}`.
 
-    `id` is the one that its API takes, a UUID. `method` is "" if the store has no such thread.
+    `method` is "" if the store has no such thread.
     """
     thread = check_thread(names().stored(request.path_params["thread"]))
     async with _saver() as saver:
