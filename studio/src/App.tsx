@@ -42,7 +42,7 @@ export function App() {
     const wanted = place.thread;
     const fail = (text: string) => current && thread.setProblem(text);
     served(wanted).then(
-      (known) => known ? current && setOpened({ thread: wanted, ...known }) : fail(`There is no thread ${wanted}.`),
+      (known) => known ? current && setOpened({ thread: wanted, ...known }) : fail(`Unknown thread ${wanted}: choose one of the list, or ask a question.`),
       (error) => fail(words(error)));
     return () => void (current = false);
   }, [place.thread, here === null]);

@@ -78,6 +78,8 @@ function added(known: Map<string, ThreadRow>, row: ThreadRow): boolean {
 }
 
 const QUESTIONS = 100;
+/** Of a row, in pixels, as in styles.css: two lines of the question, and one about it. */
+const HEIGHT = 78;
 
 /** Gives threads without a question in their metadata the one of their state, newest first; whether there are any. */
 async function named(known: Map<string, ThreadRow>): Promise<boolean> {
@@ -110,7 +112,7 @@ export function Threads({ rows, selected, onOpen, onCompare }: Props) {
     return rows.filter((row) => (!method || row.method === method) && (!status || row.status === status) &&
       (!wanted || row.question.toLowerCase().includes(wanted) || row.id.startsWith(wanted)));
   }, [rows, text, method, status]);
-  const list = useVirtualizer({ count: found.length, getScrollElement: () => scroll.current, estimateSize: () => 58, overscan: 8 });
+  const list = useVirtualizer({ count: found.length, getScrollElement: () => scroll.current, estimateSize: () => HEIGHT, overscan: 8 });
   return (
     <nav className="threads" aria-label="Threads">
       <div className="filters">

@@ -49,6 +49,7 @@ export async function served(thread: string): Promise<{ id: string; method: stri
 /** An error's words, without the client's technical frame. */
 export function words(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
+  if (/failed to fetch|unable to connect/i.test(text)) return "The server can't be reached: is `hopgraph studio` still running?";
   const detail = /"detail":\s*"((?:[^"\\]|\\.)*)"/.exec(text);
   return detail?.[1] ?? text;
 }

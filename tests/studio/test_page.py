@@ -247,8 +247,17 @@ def test_a_thread_without_metadata_has_the_question_of_its_state_as_title(visit,
 
 def test_an_address_of_no_thread_says_so(visit):
     visit.page.goto(f"{visit.url}/studio/?thread=nowhere")
-    visit.page.locator(".top [role=alert]", has_text="There is no thread nowhere").wait_for()
+    visit.page.locator(".top [role=alert]", has_text="Unknown thread nowhere").wait_for()
     visit.problems.clear()  # the browser logs the answer 404
+
+
+def test_a_server_that_has_stopped_is_named_as_the_problem(visit):
+    visit.open().choose("no_retrieval")
+    visit.page.context.set_offline(True)
+    visit.ask(QUESTION)
+    visit.page.locator(".top [role=alert]", has_text="is `hopgraph studio` still running?").wait_for()
+    visit.page.context.set_offline(False)
+    visit.problems.clear()  # the browser logs requests that failed
 
 
 def test_threads_that_other_programs_begin_appear_by_themselves(visit, studio):
