@@ -140,15 +140,12 @@ async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str,
     """The threads to list, how many more there are, and the one to open."""
     from hopgraph.origins import find_origin, origin_of
     from hopgraph.threads import read_thread
-    from inference.errors import InputError
     from stores.checkpoints import kept_threads, open_checkpoints
 
     async with open_checkpoints(place) as saver:
         kept, total = await kept_threads(saver, LISTED)
         rows = []
         for row in kept:
-            if not _is_uuid(row.id):
-                continue
             origin = origin_of(row.metadata)
             if origin is None and (kept_origin := await find_origin(row.id, saver)):
                 origin = kept_origin[0]
@@ -157,11 +154,6 @@ async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str,
         opened = None
         if thread is not None:
             found = await read_thread(thread, saver)
-            if not _is_uuid(thread):
-                raise InputError(
-                    f"--thread {thread}: the server accepts only UUIDs as thread ids",
-                    hint="`hopgraph ask` without --thread generates UUIDs; `hopgraph trace` shows this thread",
-                )
             opened = {
                 "id": thread,
                 "method": found.method,
@@ -170,15 +162,6 @@ async def _threads(place: str, thread: str | None) -> tuple[list[tuple[str, str,
             if thread not in [key for key, _, _ in rows]:
                 rows.append((thread, found.method, found.question))
     return rows, max(total - len(kept), 0), opened
-
-
-def _is_uuid(text: str) -> bool:
-    import uuid
-
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False
 
 
 def _absolute(settings: Settings) -> dict[str, str]:

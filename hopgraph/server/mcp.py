@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from hopgraph import __version__
 from hopgraph.methods import METHODS, make_context
 from hopgraph.origins import check_thread
-from hopgraph.server.answers import Source, event_text, sources_of
+from hopgraph.server.answers import event_text, sources_of
 from hopgraph.server.errors import ApiError
+from hopgraph.server.mcp_results import (
+    Answered,
+    Found,
+    FoundPassages,
+    Indexes,
+    MethodList,
+    OneIndex,
+    OneMethod,
+    OnePassage,
+    OneRun,
+    RunStep,
+)
 from hopgraph.server.models import find_model, served_models
 from hopgraph.server.requests import ChatRequest
 from hopgraph.threads import read_result, read_thread
@@ -37,95 +48,6 @@ _INSTRUCTIONS = (
 )
 _MOST_STEPS = 200
 Index = Annotated[str, Field(description="Name of an index, from list_indexes.")]
-
-
-class Found(TypedDict):
-    """A search result."""
-
-    id: str
-    title: str
-    text: str
-    score: float
-    page: str
-    headings: list[str]
-    metadata: dict[str, str | int | float | bool]
-
-
-class FoundPassages(TypedDict):
-    """Passages, best first."""
-
-    passages: list[Found]
-
-
-class OnePassage(TypedDict):
-    """A passage."""
-
-    id: str
-    title: str
-    text: str
-    page: str
-    headings: list[str]
-    metadata: dict[str, str | int | float | bool]
-
-
-class OneIndex(TypedDict):
-    """An index."""
-
-    name: str
-    passages: int
-    state: str
-
-
-class Indexes(TypedDict):
-    """All indexes."""
-
-    indexes: list[OneIndex]
-
-
-class OneMethod(TypedDict):
-    """A method."""
-
-    id: str
-    description: str
-    indexes: list[str]
-
-
-class MethodList(TypedDict):
-    """All methods."""
-
-    methods: list[OneMethod]
-
-
-class Answered(TypedDict):
-    """An answer with its evidence."""
-
-    answer: str
-    status: str
-    evidence: list[Source]
-    notes: list[str]
-    thread: str
-
-
-class RunStep(TypedDict):
-    """A step of a run."""
-
-    node: str
-    question: str
-    answer: str
-    verdict: str
-
-
-class OneRun(TypedDict):
-    """A run."""
-
-    thread: str
-    method: str
-    question: str
-    status: str
-    answer: str
-    problem: str
-    steps: list[RunStep]
-    evidence: list[Source]
 
 
 def create_mcp(service: Callable[[], Service]) -> MCPServer[Any]:

@@ -39,6 +39,8 @@ app = Starlette(
         _lookup("/settings", lookups.settings, "POST"),
         _lookup("/passages", lookups.passages, "POST"),
         _lookup("/threads", lookups.threads),
+        _lookup("/questions", lookups.questions, "POST"),
+        _lookup("/threads/{thread}/served", lookups.served, "POST"),
         _lookup("/threads/{thread}/history", lookups.history),
         _lookup("/threads/{thread}/record", lookups.record),
         Route("/v1/{path:path}", served),

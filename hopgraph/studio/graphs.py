@@ -11,6 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph_sdk.runtime import ServerRuntime
 
 from hopgraph.methods import METHODS, READERS, context_class, load, make_context
+from hopgraph.studio.names import names
 from hopgraph.studio.saved import save_runs
 from inference.settings import get_settings
 from stores.checkpoints import checkpoint_place, only_here
@@ -37,7 +38,7 @@ def _served(name: str) -> Graph:
         if thread is None:
             yield load(name)
             return
-        async with only_here(checkpoint_place(), str(thread)):
+        async with only_here(checkpoint_place(), names().stored(str(thread))):
             await save_runs()
             yield _traced(name)
 

@@ -13,8 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from hopgraph.methods import METHODS, READERS, load, make_context
-from hopgraph.origins import check_thread, origin_of
+from hopgraph.origins import check_thread, config_of, find_origin, origin_of
 from hopgraph.record import read_record
+from hopgraph.studio.names import names
 from inference.errors import HopgraphError, InputError, StoreError
 from nodes.intake import check_input
 from nodes.kit.passages import find
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 MOST_THREADS = 100_000
 """Of a list of threads."""
 MOST_PASSAGES = 1_000
+"""Of one request."""
+MOST_QUESTIONS = 100
 """Of one request."""
 Lookup = Callable[["Request"], Awaitable[Response]]
 
@@ -118,12 +121,45 @@ def _cut(origin: Any) -> str:
     return origin.question[:300] if origin else ""
 
 
+async def served(request: Request) -> object:
+    """Make a thread of the checkpoint store known by the id that LangGraph's API takes: `{"id", "method", "question"}`.
+
+    `method` is "" if the store has no such thread.
+    """
+    thread = check_thread(names().stored(request.path_params["thread"]))
+    async with _saver() as saver:
+        found = await find_origin(thread, saver)
+    if found is None:
+        return {"id": thread, "method": "", "question": ""}
+    key = await run_in_threadpool(names().add, thread)
+    return {"id": key, "method": found[0].method, "question": _cut(found[0])}
+
+
+async def questions(request: Request) -> object:
+    """The questions of threads whose metadata have none, from their states: `{id: question}`, without unknown ones.
+
+    The body has `ids`.
+    """
+    ids = (await _body(request)).get("ids")
+    if not isinstance(ids, list) or not all(isinstance(key, str) for key in ids) or len(ids) > MOST_QUESTIONS:
+        raise InputError(f"ids: must be a list of at most {MOST_QUESTIONS} texts")
+    found = {}
+    async with _saver() as saver:
+        for key in ids:
+            latest = await saver.aget_tuple(config_of(check_thread(names().stored(key))))
+            values = latest.checkpoint["channel_values"] if latest else {}
+            given = values.get("__start__") or values
+            if isinstance(given, dict) and (text := given.get("question") or given.get("passage")):
+                found[key] = str(text)[:300]
+    return found
+
+
 async def history(request: Request) -> object:
     """The checkpoints of a thread, newest first, without their values.
 
     `[{"id", "parent", "source", "step", "next", "ran", "created", "waiting"}]`; `ran` has the nodes that made it.
     """
-    thread = check_thread(request.path_params["thread"])
+    thread = check_thread(names().stored(request.path_params["thread"]))
     method = request.query_params.get("method", "")
     if method not in METHODS | READERS:
         raise InputError(f"unknown method {method[:60]!r}")
@@ -161,7 +197,7 @@ async def record(request: Request) -> object:
     "context": {...}}`
     """
     async with _saver() as saver:
-        found = await read_record(check_thread(request.path_params["thread"]), saver)
+        found = await read_record(check_thread(names().stored(request.path_params["thread"])), saver)
     context = found.thread.context
     nodes = {step["node"] for step in found.result["trajectory"]}
     limits = {node: context.threshold_of(node) for node in sorted(nodes)}

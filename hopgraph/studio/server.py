@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from hopgraph.loop import collect_rarely
 from hopgraph.methods import METHODS, READERS
 from hopgraph.signals import Stopped
+from hopgraph.studio.names import names, served_id
 from hopgraph.studio.packages import unmet
 from hopgraph.studio.stopping import CLOSING, stop_cleanly
 
@@ -88,7 +90,9 @@ def environment(given: dict[str, str]) -> dict[str, str]:
 def main() -> int:
     """Serve until a signal arrives. Returns the exit code."""
     stop_cleanly()
+    collect_rarely()
     plan = Plan.read()
+    names()  # read before the server's loop runs
     problems = unmet()
     if problems:
         typer.echo(f"hopgraph: the local server's requirements are not met: {'; '.join(problems)}", err=True)
@@ -153,9 +157,8 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
 
     made = create_assistants(client, plan.index)
     for thread, method, question in plan.threads:
-        client.threads.create(
-            thread_id=thread, graph_id=method, metadata={"question": question}, if_exists="do_nothing"
-        )
+        about = {"question": question, "thread": thread}
+        client.threads.create(thread_id=names().add(thread), graph_id=method, metadata=about, if_exists="do_nothing")
     on = f" on the index {plan.index}" if plan.index else ""
     lines = [
         f"page        {address}/studio/  (on this machine, without an account)",
@@ -166,16 +169,17 @@ def _introduce(client: SyncLangGraphClient, plan: Plan, address: str) -> str:
         f"assistants  {made}: the paper's settings, and one for each ablation{on}",
     ]
     if plan.threads:
-        more = f"; {plan.more:,} older ones open with --thread ID" if plan.more else ""
+        more = f"; the page has the {plan.more:,} older ones, too" if plan.more else ""
         lines.append(f"threads     the newest {len(plan.threads):,}{more}")
     if plan.opened is not None:
         lines.append(f"thread      {address}/studio/?thread={plan.opened['id']}")
-        lines.append(f"            {STUDIO}/studio/thread/{plan.opened['id']}?baseUrl={address}")
+        key = served_id(plan.opened["id"])
+        lines.append(f"            {STUDIO}/studio/thread/{key}?baseUrl={address}")
         if plan.opened["context"]:
             name = f"thread {plan.opened['id'][:8]}"
             client.assistants.create(
                 plan.opened["method"],
-                assistant_id=plan.opened["id"],
+                assistant_id=key,
                 name=name,
                 description="The settings that this thread was asked with",
                 context=plan.opened["context"],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hopgraph.cli.stopping import drained
 from hopgraph.signals import EXITS, Stopped, at_once
+from hopgraph.studio.names import names
 from stores.checkpoints import open_served_checkpoints
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ async def checkpoints() -> AsyncIterator[BaseCheckpointSaver[str]]:
         if callable(theirs := signal.getsignal(number)):
             signal.signal(number, _while_serving(asyncio.get_running_loop(), theirs))
     async with open_served_checkpoints() as saver:
-        yield saver
+        yield names().translating(saver)
 
 
 def _while_serving(loop: asyncio.AbstractEventLoop, theirs: Callable[[int, Any], object]) -> Callable[..., None]:

@@ -6,7 +6,7 @@ import { Compare } from "./Compare";
 import { Decisions } from "./Decisions";
 import { type Breakpoints, GraphView } from "./GraphView";
 import { History } from "./History";
-import { client, words } from "./server";
+import { client, served, words } from "./server";
 import { SettingsForm } from "./SettingsForm";
 import { StateEditor } from "./StateEditor";
 import { Passages, Steps } from "./Steps";
@@ -23,33 +23,29 @@ export function App() {
   const [question, setQuestion] = useState("");
   const [settings, setSettings] = useState<Settings>({});
   const [breakpoints, setBreakpoints] = useState<Breakpoints>({});
-  const [opened, setOpened] = useState<{ id: string; method: string } | null>(null);
+  /** The thread of the address as the server knows it. */
+  const [opened, setOpened] = useState<{ thread: string; id: string; method: string } | null>(null);
   const [menu, setMenu] = useState(false);
   const chosen = assistants.find((row) => row.assistant_id === place.assistant) ?? methods.find((row) => row.graph_id === "parrag");
-  const method = place.thread ? (opened?.id === place.thread ? opened.method : "") : (chosen?.graph_id ?? "");
+  const here = opened?.thread === place.thread ? opened : null;
+  const method = place.thread ? (here?.method ?? "") : (chosen?.graph_id ?? "");
   const { graph, schemas } = useMethod(method, methods);
-  const thread = useThread(place.thread, place.checkpoint, method);
+  const thread = useThread(here?.id, place.checkpoint, method);
   const rows = useThreads(thread.running);
   const wrong = useProblem(method, settings);
   const { shown, record, live, running, history } = thread;
   const values = shown.values;
 
   useEffect(() => {
-    if (!place.thread || opened?.id === place.thread) return;
-    const id = place.thread;
-    const open = async () => {
-      const kept = rows.find((row) => row.id === id);
-      if (!kept?.method) {
-        const row = await client.threads.get(id).catch(() => null);
-        if (row) setOpened({ id, method: String(row.metadata?.graph_id ?? "") });
-        return;
-      }
-      // A thread without a status is in the checkpoint store only.
-      if (!kept.status) await client.threads.create({ threadId: id, graphId: kept.method, ifExists: "do_nothing", metadata: { question: kept.question } });
-      setOpened({ id, method: kept.method });
-    };
-    open().catch((error) => thread.setProblem(words(error)));
-  }, [place.thread, opened, rows]);
+    if (!place.thread || here) return;
+    let current = true;
+    const wanted = place.thread;
+    const fail = (text: string) => current && thread.setProblem(text);
+    served(wanted).then(
+      (known) => known ? current && setOpened({ thread: wanted, ...known }) : fail(`Unknown thread ${wanted}: choose one of the list, or ask a question.`),
+      (error) => fail(words(error)));
+    return () => void (current = false);
+  }, [place.thread, here === null]);
 
   useEffect(() => {
     if (!place.thread && chosen) setSettings({ ...(indexes.length === 1 ? { index: indexes[0] } : {}), ...(chosen.context as Settings) });
@@ -68,11 +64,11 @@ export function App() {
       if (!question.trim()) return;
       given = { question: question.trim() };
       id = (await client.threads.create({ graphId: method, metadata: { question: given.question } })).thread_id;
-      setOpened({ id, method });
+      setOpened({ thread: id, id, method });
       go({ thread: id, assistant: undefined, tab: "steps" });
     } else go({ checkpoint: undefined, with: undefined, tab: "steps" });
     await thread.start({
-      thread: id, method, input: given, context: settings, checkpoint: place.checkpoint, ...(resume ? { resume } : {}),
+      thread: here?.id ?? id, method, input: given, context: settings, checkpoint: place.checkpoint, ...(resume ? { resume } : {}),
       before: mode === "step" ? "*" : points.filter(([, row]) => row.before).map(([name]) => name),
       after: mode === "step" ? [] : points.filter(([, row]) => row.after).map(([name]) => name),
     }, given ? {} : values);
@@ -84,7 +80,7 @@ export function App() {
     setBreakpoints((points) => ({ ...points, [node]: { ...points[node], [side]: !points[node]?.[side] } })), []);
   const select = useCallback((node: string | undefined) => go({ node }, true), [go]);
   const save = async (edited: Values, asNode: string | undefined) => {
-    const saved = await client.threads.updateState(place.thread!, { values: edited, ...(asNode ? { asNode } : {}), ...(place.checkpoint ? { checkpointId: place.checkpoint } : {}) });
+    const saved = await client.threads.updateState(here!.id, { values: edited, ...(asNode ? { asNode } : {}), ...(place.checkpoint ? { checkpointId: place.checkpoint } : {}) });
     const made = (saved as { checkpoint?: { checkpoint_id?: string } }).checkpoint?.checkpoint_id;
     go({ checkpoint: made });
     await thread.load();
@@ -180,7 +176,7 @@ export function App() {
             : tab === "state" ? <StateEditor key={`${place.thread} ${place.checkpoint}`} values={values} schema={schemas.state} writers={writers} disabled={running || !place.thread} onSave={save} />
             : tab === "history" ? <History rows={history} selected={place.checkpoint ?? history[0]?.id} compared={undefined} onSelect={(id) => go({ checkpoint: id })} onCompare={(id) => go({ with: `${place.thread}:${id}` })} />
             : tab === "settings" ? <SettingsForm schema={schemas.context} values={settings} indexes={indexes} problem={wrong} onChange={setSettings} />
-            : <Steps steps={steps} ledger={ledger} calls={live?.calls ?? record?.calls ?? {}} thresholds={record?.thresholds ?? {}} titles={titles} index={index} node={place.node} onNode={select} />}
+            : <Steps steps={steps} ledger={ledger} calls={live?.calls ?? record?.calls ?? {}} thresholds={record?.thresholds ?? {}} titles={titles} index={index} node={place.node} onNode={select} loading={thread.loading} />}
         </section>
       </main>
     </div>

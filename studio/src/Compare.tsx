@@ -2,7 +2,7 @@
 
 import { diffWordsWithSpace } from "diff";
 import { useEffect, useState } from "react";
-import { client, words } from "./server";
+import { client, served, words } from "./server";
 import type { Step, Values } from "./types";
 
 export function Compare({ values, other, onClose }: { values: Values; other: string; onClose: () => void }) {
@@ -12,7 +12,8 @@ export function Compare({ values, other, onClose }: { values: Values; other: str
     const [thread, checkpoint] = other.split(":");
     setTheirs(null);
     setProblem("");
-    client.threads.getState<Values>(thread!, checkpoint).then((state) => setTheirs(state.values), (error) => setProblem(words(error)));
+    served(thread!).then((known) => client.threads.getState<Values>(known?.id ?? thread!, checkpoint))
+      .then((state) => setTheirs(state.values), (error) => setProblem(words(error)));
   }, [other]);
   if (!theirs) return <p className="hint">{problem || "Loading…"}</p>;
   const fields = [...new Set([...Object.keys(values), ...Object.keys(theirs)])].filter((name) => !["trajectory", "ledger"].includes(name));

@@ -13,10 +13,11 @@ interface Props {
   titles: Record<string, string>;
   index: string | null;
   node: string | undefined;
+  loading: boolean;
   onNode: (node: string | undefined) => void;
 }
 
-export function Steps({ steps, ledger, calls, thresholds, titles, index, node, onNode }: Props) {
+export function Steps({ steps, ledger, calls, thresholds, titles, index, node, loading, onNode }: Props) {
   const scroll = useRef<HTMLDivElement>(null);
   const only = node?.slice(node.indexOf(":") + 1);
   const rows = useMemo(() => (only ? steps.filter((step) => step.node === only) : steps), [steps, only]);
@@ -35,7 +36,7 @@ export function Steps({ steps, ledger, calls, thresholds, titles, index, node, o
           only <b>{only.replaceAll("_", " ")}</b> <button type="button" onClick={() => onNode(undefined)}>show all</button>
         </p>
       )}
-      {rows.length === 0 && <p className="hint">{only ? "This node has no steps." : "Steps appear here as the run makes them."}</p>}
+      {rows.length === 0 && <p className="hint">{loading ? "Loading…" : only ? "This node has no steps." : "Steps appear here as the run makes them."}</p>}
       <ol className="steps" style={{ height: list.getTotalSize() }}>
         {list.getVirtualItems().map((item) => {
           const step = rows[item.index]!;

@@ -29,7 +29,7 @@ async function served(limit: number, offset: number): Promise<ThreadRow[]> {
     limit, offset, sortBy: "updated_at", sortOrder: "desc", select: ["thread_id", "updated_at", "metadata", "status"],
   });
   return page.map((row) => ({
-    id: row.thread_id, method: String(row.metadata?.graph_id ?? ""), question: String(row.metadata?.question ?? ""),
+    id: String(row.metadata?.thread ?? row.thread_id), method: String(row.metadata?.graph_id ?? ""), question: String(row.metadata?.question ?? ""),
     status: row.status, updated: row.updated_at,
   }));
 }
@@ -41,15 +41,16 @@ export function useThreads(changes: unknown) {
   const [rows, setRows] = useState<ThreadRow[]>([]);
   const known = useRef(new Map<string, ThreadRow>());
   const reading = useRef(false);
+  const show = (whole: Map<string, ThreadRow>) => setRows([...whole.values()].sort((a, b) => Date.parse(b.updated) - Date.parse(a.updated)));
   const reload = useCallback(async () => {
     if (reading.current) return;
     reading.current = true;
     const whole = known.current.size > 0 ? known.current : new Map<string, ThreadRow>();
     try {
       for await (const page of pages(whole.size === 0))
-        if (page.filter((row) => added(whole, row)).length)
-          setRows([...whole.values()].sort((a, b) => Date.parse(b.updated) - Date.parse(a.updated)));
+        if (page.filter((row) => added(whole, row)).length) show(whole);
       known.current = whole;
+      if (await named(whole)) show(whole);
     } finally {
       reading.current = false;
     }
@@ -76,6 +77,23 @@ function added(known: Map<string, ThreadRow>, row: ThreadRow): boolean {
   return !now || now.question !== old.question || now.status !== old.status || now.updated !== old.updated;
 }
 
+const QUESTIONS = 100;
+/** Of a row, in pixels, as in styles.css: two lines of the question, and one about it. */
+const HEIGHT = 78;
+
+/** Gives threads without a question in their metadata the one of their state, newest first; whether there are any. */
+async function named(known: Map<string, ThreadRow>): Promise<boolean> {
+  const nameless = [...known.values()].filter((row) => !row.question && row.tried !== row.updated)
+    .sort((a, b) => Date.parse(b.updated) - Date.parse(a.updated)).slice(0, QUESTIONS);
+  if (!nameless.length) return false;
+  const found = await lookups.questions(nameless.map((row) => row.id));
+  for (const row of nameless) known.set(row.id, { ...row, question: found[row.id] ?? "", tried: row.updated });
+  return true;
+}
+
+/** What a list shows of a thread: its question; else its method and the beginning of its id. */
+const titleOf = (row: ThreadRow) => row.question || `${row.method || "thread"} ${row.id.slice(0, 8)}`;
+
 interface Props {
   rows: ThreadRow[];
   selected: string | undefined;
@@ -94,7 +112,7 @@ export function Threads({ rows, selected, onOpen, onCompare }: Props) {
     return rows.filter((row) => (!method || row.method === method) && (!status || row.status === status) &&
       (!wanted || row.question.toLowerCase().includes(wanted) || row.id.startsWith(wanted)));
   }, [rows, text, method, status]);
-  const list = useVirtualizer({ count: found.length, getScrollElement: () => scroll.current, estimateSize: () => 58, overscan: 8 });
+  const list = useVirtualizer({ count: found.length, getScrollElement: () => scroll.current, estimateSize: () => HEIGHT, overscan: 8 });
   return (
     <nav className="threads" aria-label="Threads">
       <div className="filters">
@@ -118,10 +136,10 @@ export function Threads({ rows, selected, onOpen, onCompare }: Props) {
                   event.preventDefault();
                   onOpen(row);
                 }}>
-                  <span className="title">{row.question || row.id}</span>
+                  <span className="title" title={row.question || row.id}>{titleOf(row)}</span>
                   <span className="dim">{row.method} · {when(row.updated)}{row.status && row.status !== "idle" && <b className={`status ${row.status}`}> {row.status}</b>}</span>
                 </a>
-                {onCompare && row.id !== selected && <button type="button" className="link" aria-label={`Compare with ${row.question || row.id}`} onClick={() => onCompare(row)}>compare</button>}
+                {onCompare && row.id !== selected && <button type="button" className="link" aria-label={`Compare with ${titleOf(row)}`} onClick={() => onCompare(row)}>compare</button>}
               </li>
             );
           })}

@@ -123,4 +123,6 @@ export interface ThreadRow {
   question: string;
   status: string;
   updated: string;
+  /** When its question was looked for in its state and not found: it was last used then. */
+  tried?: string;
 }

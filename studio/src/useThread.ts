@@ -40,15 +40,16 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
     if (!thread || !method) return;
     setLoading(true);
     try {
-      const [state, rows] = await Promise.all([
-        client.threads.getState<Values>(thread, checkpoint),
-        lookups.history(thread, method),
-      ]);
-      const kept = rows.length ? await lookups.record(thread).catch(() => null) : null;
-      if (open.current !== thread) return;
+      const state = await client.threads.getState<Values>(thread, checkpoint);
+      const current = () => open.current === thread;
+      if (!current()) return;
       setShown(shownOf(state));
-      setHistory(rows);
-      setRecord(kept);
+      if (!state.checkpoint?.checkpoint_id) return;
+      // These take long for a long run, whose steps are in the state already.
+      await Promise.all([
+        lookups.record(thread).then((kept) => current() && setRecord(kept), () => undefined),
+        lookups.history(thread, method).then((rows) => current() && setHistory(rows)),
+      ]);
     } catch (error) {
       if (open.current === thread) setProblem(words(error));
     } finally {

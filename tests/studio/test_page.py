@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -10,13 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hopgraph.studio.names import served_id
 from hopgraph.studio.page import HEADERS
 from inference.settings import get_settings
 from stores.build import build_index
 from stores.passages import Passage
 from tests.scripted import plausible
 from tests.studio import client
-from tests.studio.conftest import QUESTION
+from tests.studio.conftest import QUESTION, ROOT
 
 browsers = pytest.importorskip("tests.studio.browser")
 
@@ -202,6 +206,58 @@ def test_ten_thousand_threads_are_listed_without_ten_thousand_elements(visit, st
     finally:
         with closing(sqlite3.connect(home_folder / "checkpoints.sqlite", timeout=60)) as store, store:
             store.execute("DELETE FROM checkpoints WHERE thread_id LIKE 'many-%'")
+
+
+def test_a_thread_with_a_name_is_opened_by_its_address_and_goes_on(visit, home_folder, scripted, studio):
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("HOPGRAPH_")}
+    variables |= {"HOPGRAPH_HOME": str(home_folder), "HOPGRAPH_LLM_URL": scripted.url}
+    named = ["--thread", "my-name", "--method", "no_retrieval", "A question with a name?"]
+    command = [sys.executable, "-m", "hopgraph", "ask", *named]
+    subprocess.run(command, env=variables | {"PYTHONPATH": str(ROOT)}, cwd=home_folder, check=True, capture_output=True)
+    visit.open("?thread=my-name")
+    visit.until("answered")
+    assert visit.page.locator(".top h2").inner_text() == "A question with a name?"
+    visit.page.locator(".threads li.selected .title", has_text="A question with a name?").wait_for()
+    assert visit.page.locator(".threads .title", has_text="A question with a name?").count() == 1
+    visit.tab("history")
+    visit.page.locator("[data-checkpoint]", has_text="\u2192 ").first.locator(".entry").click()
+    visit.press("Continue from here")
+    visit.until("answered")
+    visit.tab("history")
+    visit.page.locator('[data-lane="1"]').first.wait_for()
+    assert "thread=my-name" in visit.page.url
+    client.wait_until(lambda: checkpoints_of(home_folder, served_id("my-name")) == 0, "nothing under the UUID", 5)
+    assert checkpoints_of(home_folder, "my-name") > 3
+
+
+def checkpoints_of(home, thread):
+    with closing(sqlite3.connect(home / "checkpoints.sqlite", timeout=60)) as store:
+        return store.execute("SELECT COUNT(*) FROM checkpoints WHERE thread_id = ?", (thread,)).fetchone()[0]
+
+
+def test_a_thread_without_metadata_has_the_question_of_its_state_as_title(visit, studio):
+    thread = client.call(studio.url, "POST", "/threads", {})["thread_id"]
+    client.finish(studio.url, "no_retrieval", thread, {"question": "A question in no metadata?"})
+    empty = client.call(studio.url, "POST", "/threads", {})["thread_id"]
+    visit.open()
+    visit.page.locator(".threads .title", has_text="A question in no metadata?").wait_for()
+    visit.page.get_by_label("Search threads").fill(empty)
+    visit.page.locator(".threads .title", has_text=f"thread {empty[:8]}").wait_for()
+
+
+def test_an_address_of_no_thread_says_so(visit):
+    visit.page.goto(f"{visit.url}/studio/?thread=nowhere")
+    visit.page.locator(".top [role=alert]", has_text="Unknown thread nowhere").wait_for()
+    visit.problems.clear()  # the browser logs the answer 404
+
+
+def test_a_server_that_has_stopped_is_named_as_the_problem(visit):
+    visit.open().choose("no_retrieval")
+    visit.page.context.set_offline(True)
+    visit.ask(QUESTION)
+    visit.page.locator(".top [role=alert]", has_text="is `hopgraph studio` still running?").wait_for()
+    visit.page.context.set_offline(False)
+    visit.problems.clear()  # the browser logs requests that failed
 
 
 def test_threads_that_other_programs_begin_appear_by_themselves(visit, studio):

@@ -210,11 +210,12 @@ async def test_the_newest_threads_are_listed_and_the_one_that_is_named(model):
     assert kept[0].used > kept[1].used
     assert KeptThread("x", {}, "no id of LangGraph's").used.year == 1970
     rows, more, opened = await _threads(checkpoint_place(), ids[0])
-    assert rows == [(key, "standard_rag", f"Question {number}?") for number, key in reversed([*enumerate(ids)])]
+    every = reversed([*enumerate([*ids, "by-hand"])])
+    assert rows == [(key, "standard_rag", f"Question {number}?") for number, key in every]
     assert more == 0
     assert opened == {"id": ids[0], "method": "standard_rag", "context": {"top_k": 2}}
-    with pytest.raises(InputError, match="by-hand: the server accepts only UUIDs"):
-        await _threads(checkpoint_place(), "by-hand")
+    _, _, opened = await _threads(checkpoint_place(), "by-hand")
+    assert opened == {"id": "by-hand", "method": "standard_rag", "context": {"top_k": 2}}
 
 
 def test_the_command_works_outside_the_checkout(home, tmp_path):
