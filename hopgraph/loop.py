@@ -32,6 +32,6 @@ def collect_rarely() -> None:
     """Let Python look for garbage in cycles less often.
 
     Decoding a checkpoint makes thousands of lists and dictionaries, all in use: looking for garbage among them took
-    most of the time of reading a long run, and a fifth of a chat's.
+    most of the time of reading a long run.
     """
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
