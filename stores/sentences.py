@@ -51,6 +51,11 @@ def splitting(language: str) -> Iterator[None]:
 _lock = threading.Lock()
 
 
+def splitting_language() -> str:
+    """The language of the block of `splitting` that this is in, or English."""
+    return _language.get()
+
+
 def split_sentences(texts: Iterable[str]) -> list[list[str]]:
     """Split texts into sentences; the result is aligned with `texts`.
 

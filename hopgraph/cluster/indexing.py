@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,9 +24,11 @@ from inference.encoders.configured import get_encoder
 from inference.encoders.vectors import Vectors
 from inference.errors import HopgraphError, InputError, StoreError
 from stores.collect import Located, filled
+from stores.languages import ENGLISH
 from stores.manifest import Manifest, index_folder
 from stores.passages import Passage
 from stores.readers.isolated import IsolatedParser
+from stores.sentences import splitting, splitting_language
 from stores.vector_store import vector_stores
 from stores.workers import Batch, store_shard
 
@@ -44,6 +46,8 @@ class _Place:
     encoder: str
     folder: str
     """Folder of the index."""
+    language: str = ENGLISH
+    """Language whose rules split sentences."""
 
 
 class RayWorkers:
@@ -104,7 +108,7 @@ class RayWorkers:
         import ray
 
         task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(_checked)
-        place = ray.put(self._place)
+        place = ray.put(replace(self._place, language=splitting_language()))
         waiting: list[Any] = []
 
         def take() -> T:
@@ -146,7 +150,8 @@ def _checked(place: _Place, work: Callable[[_Place, Any], T], item: Any) -> T | 
                     f"does not see {place.folder}", hint="HOPGRAPH_HOME must be on a disk that all nodes share"
                 )
             _ready = place
-        return work(place, item)
+        with splitting(place.language):
+            return work(place, item)
     except HopgraphError as error:
         error.message = f"node {ray.util.get_node_ip_address()}: {error.message}"
         return error

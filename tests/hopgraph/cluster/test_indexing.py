@@ -146,6 +146,27 @@ def test_a_stopped_build_goes_on_with_every_vector_and_errors_are_clear(
     assert json.loads(out)["encoded"] == PASSAGES + 3 - committed
 
 
+@pytest.mark.slow
+def test_sentences_of_another_language_are_split_by_its_rules(cluster, hopgraph, embeddings, tmp_path):
+    text = "Der Turm steht am Marktplatz Nr. 3 der Stadt. Er wurde 1912 gebaut, bzw. erneuert. "
+    (tmp_path / "turm.jsonl").write_text(json.dumps({"id": "a", "title": "Turm", "text": text * 40}))
+    (tmp_path / "fluss.md").write_text(f"# Fluss\n\n{text * 60}\n")
+    words = ("index", tmp_path, "--language", "de", "--json")
+    found = {}
+    for name, ray in (("ray", ("--ray", cluster.address)), ("whole", ())):
+        code, _, err = hopgraph(*words, "-n", name, *ray)
+        assert code == 0, err
+        index = open_index(name)
+        found[name] = [passage for chunk in index.passages() for passage in chunk]
+        assert index.manifest.language == "de"
+    assert found["ray"] == found["whole"]
+    assert open_index("ray").hash == open_index("whole").hash
+    code, _, err = hopgraph("index", tmp_path, "-n", "english", "--ray", cluster.address)
+    assert code == 0, err
+    english = [passage.sentences for chunk in open_index("english").passages() for passage in chunk]
+    assert english != [passage.sentences for passage in found["ray"]]
+
+
 def test_options_that_do_not_fit_are_named(hopgraph, embeddings, corpus):
     for words, said in (
         (("--remove", "x", "--ray", "auto"), "--ray: can't be combined with --remove"),
