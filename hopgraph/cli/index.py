@@ -78,7 +78,10 @@ def index(
     shards: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Number of shards. Default: the index's own; 1 for a new one.", show_default=False
+            min=1,
+            metavar="N",
+            help="Number of shards. Default: the index's own; for a new one, one for every 500,000 passages.",
+            show_default=False,
         ),
     ] = None,
     reshard: Annotated[

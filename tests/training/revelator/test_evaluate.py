@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
 
 from inference.errors import InputError
+from stores.responses import Responses
 from tests.scripted import Completion, Raw, Request
 from training.revelator.chat import as_chat
 from training.revelator.evaluate import main, report
@@ -112,7 +114,16 @@ def test_runs_on_other_examples_are_not_compared():
 def test_it_goes_on_where_it_was_cut_off(tmp_path, model, monkeypatch):
     monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
     monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "1")
-    model(lambda request: Raw(500, "{}") if "Who is X?" in request.prompt else {"route": "complex"})
+
+    def play(request):
+        if "Who is X?" not in request.prompt:
+            return {"route": "complex"}
+        stored = Responses(tmp_path / "out" / "replies.sqlite")
+        while not stored._execute("SELECT key FROM responses", ()):  # the failure must not overtake the other reply
+            time.sleep(0.01)
+        return Raw(500, "{}")
+
+    model(play)
     assert run(tmp_path, ROUTER) == 3
     again = model(lambda request: {"route": "complex"})
     assert run(tmp_path, ROUTER) == 0
