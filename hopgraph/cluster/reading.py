@@ -12,7 +12,7 @@ from hopgraph.cluster.tasks import RESUME, RETRIES, finish
 from hopgraph.evaluation import identity
 from hopgraph.evaluation.folder import differences
 from hopgraph.knowledge.parts import Part, as_line, start_parts, take_line
-from hopgraph.knowledge.reading import Outcome, Passages, read_passages, remove_checkpoints
+from hopgraph.knowledge.reading import Outcome, Passages, read_passages
 from inference.encoders.vectors import Vectors
 from inference.errors import HopgraphError, InputError, StoreError
 from inference.locks import claimed
@@ -127,6 +127,4 @@ async def _read(given: _Given, part: Part, keys: Sequence[str], index: Index) ->
             waiting = [key for key in keys if key not in done]
             passages = Passages(index, given.base, waiting, part.path("sqlite"), keep)
             outcome = await read_passages(given.context, passages, lambda reading: None)
-        if not outcome.refused:
-            remove_checkpoints(part.path("sqlite"))
     return outcome.refused

@@ -4,7 +4,7 @@
     I-of-N.sqlite    checkpoints of those under way
     I-of-N.lock      held by the process that reads the part
 
-The process that holds the knowledge base takes the lines over. The folder stays until all passages are read.
+The process that holds the knowledge base takes the lines over. The folder stays while a passage is under way.
 """
 
 from __future__ import annotations
@@ -78,6 +78,11 @@ def start_parts(index: str, count: int) -> list[Part]:
     for part in parts:
         part.path("jsonl").touch()
     return parts
+
+
+def any_interrupted(index: str) -> bool:
+    """Whether a part has checkpoints of passages under way."""
+    return any(part.path("sqlite").exists() for part in open_parts(index))
 
 
 def remove_parts(index: str) -> None:

@@ -22,7 +22,7 @@ from inference.errors import DeadlineError, EndpointError, InputError, PromptToo
 from inference.ledger import Call, cost_of
 from inference.settings import Settings, get_settings
 from nodes.compactrag.context import ReaderContext
-from stores.checkpoints import open_checkpoints
+from stores.checkpoints import kept_threads, open_checkpoints
 from stores.index import Index, open_index
 from stores.knowledge_base import writing
 from stores.manifest import index_folder
@@ -125,7 +125,7 @@ async def read_index(
         if on_start is not None:
             on_start(len(waiting))
         outcome = await (readers or _read_here)(context, index, base, waiting, on_reading or (lambda reading: None))
-        if not outcome.refused:
+        if not left(index, base) or not parts.any_interrupted(index.name):
             parts.remove_parts(index.name)
         made = report_of(index, base, outcome.refused)
     calls = [reading.calls for reading in outcome.done]
@@ -167,13 +167,17 @@ async def _read_here(
 
 
 def remove_checkpoints(place: Path) -> None:
-    """Delete a checkpoint store. Only interrupted passages keep checkpoints: call it when none is left."""
+    """Delete a checkpoint store."""
     for path in place.parent.glob(f"{place.name}*"):
         path.unlink()
 
 
 async def read_passages(context: ReaderContext, passages: Passages, on_reading: Callable[[Reading], None]) -> Outcome:
-    """Read passages concurrently, or resume them. Errors as for `read_index`."""
+    """Read passages concurrently, or resume them. Errors as for `read_index`.
+
+    Interrupted passages keep their checkpoints, also those that are not to be read now; without any, the store is
+    deleted.
+    """
     async with open_checkpoints(str(passages.checkpoints)) as saver:
         run = _Run(context, passages, load(context.method, saver), saver, on_reading)
         queue = deque(passages.waiting)
@@ -183,6 +187,9 @@ async def read_passages(context: ReaderContext, passages: Passages, on_reading: 
             )
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        _, interrupted = await kept_threads(saver, 1)
+    if not interrupted:
+        remove_checkpoints(passages.checkpoints)
     return run.outcome
 
 

@@ -79,15 +79,17 @@ def test_a_node_killed_in_the_middle_costs_nothing(cluster, hopgraph, model, mon
 
 @pytest.mark.slow
 def test_a_stopped_reading_is_resumed_and_its_errors_are_clear(cluster, hopgraph, model):
-    """The first part is refused once another one has read something."""
+    """The first part is refused once another one has read something, all but one of its passages."""
     more: list[bool] = []
+    alone = next(key for number in range(12) if shard_of(key := f"p{number:02}", 3) == 0)
 
     def play(request):
-        if more or shard_of(passage_of(request), 3) != 0:
+        if more or shard_of(passage_of(request), 3) != 0 or (selected and passage_of(request) == alone):
             return reader(request)
         until(lambda: any(part.path("jsonl").stat().st_size for part in open_parts("towns")))
         return Raw(401, '{"error": {"message": "no more"}}')
 
+    selected: list[bool] = []
     server = model(play)
     corpus(12, "towns")
     words, ray = ("read", "--index", "towns", "--json"), ("--ray", cluster.address)
@@ -97,7 +99,11 @@ def test_a_stopped_reading_is_resumed_and_its_errors_are_clear(cluster, hopgraph
     code, _, err = hopgraph(*words)
     assert code == 2
     assert "was started with --ray, in 3 parts" in err
+    selected.append(True)
+    code, _, err = hopgraph(*words, *ray, "--id", alone)
+    assert code == 0, err
     kept = on_disk(server)
+    assert len(open_parts("towns")) == 3  # what was interrupted is not forgotten when something else is read
     more.append(True)
     code, out, err = hopgraph(*words, *ray, "--workers", "2")
     assert code == 0, err
