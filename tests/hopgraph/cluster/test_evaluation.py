@@ -17,6 +17,8 @@ from hopgraph.evaluation import identity
 from inference.settings import get_settings
 from tests.hopgraph.cluster.conftest import committed, kill_node, until
 from tests.hopgraph.evaluation.conftest import CONTEXTS, LINES, comparable, results, row
+from tests.kills import committed_in
+from tests.postgres import running_postgres
 from tests.scripted import Completion
 
 
@@ -24,8 +26,23 @@ def play(request):
     return LINES[request.node]
 
 
+@pytest.fixture(params=["files of the shards", "one Postgres"])
+def kept_calls(request, tmp_path, home, monkeypatch):
+    """Model calls in the checkpoints of the run `ray`, wherever these are."""
+    if request.param == "files of the shards":
+        yield lambda: committed((tmp_path / "ray" / "shards").glob("*/checkpoints.sqlite"))
+        return
+    with running_postgres() as url:
+        monkeypatch.setenv("HOPGRAPH_CHECKPOINTS", url)
+        get_settings.cache_clear()
+        yield lambda: committed_in(url)
+    assert not list((tmp_path / "ray").rglob("checkpoints.sqlite"))
+
+
 @pytest.mark.slow
-def test_a_node_killed_in_the_middle_costs_nothing(cluster, hopgraph, model, questions, tmp_path, monkeypatch):
+def test_a_node_killed_in_the_middle_costs_nothing(
+    cluster, hopgraph, model, questions, tmp_path, monkeypatch, kept_calls
+):
     monkeypatch.setenv("HOPGRAPH_LLM_CONCURRENCY", "3")
     get_settings.cache_clear()
     server = model(lambda request: Completion(json.dumps(play(request)), delay=0.1))
@@ -35,7 +52,7 @@ def test_a_node_killed_in_the_middle_costs_nothing(cluster, hopgraph, model, que
 
     def kill() -> None:
         until(lambda: len(server.requests) >= 60)
-        kept.update(committed((tmp_path / "ray" / "shards").glob("*/checkpoints.sqlite")))
+        kept.update(kept_calls())
         kill_node(cluster)
 
     killing = threading.Thread(target=kill, daemon=True)
