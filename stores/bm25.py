@@ -20,6 +20,8 @@ from stores.words import Words
 
 RANGE = 1 << 22
 """Occurrences of words in a range, and those of its last word."""
+PIECE = 1 << 18
+"""Scores calculated at a time."""
 _COUNT = np.dtype([("word", np.uint32), ("row", np.uint32), ("times", np.uint32)])
 
 
@@ -50,8 +52,10 @@ def write_sparse(folder: Path, words: Words) -> None:
             path.unlink()
             # The rows of a word are in order already.
             counts = counts[np.argsort(counts["word"], kind="stable")]
-            data.append(_scores(counts, frequencies, words.lengths))
-            rows.append(counts["row"])
+            for start in range(0, len(counts), PIECE):
+                part = counts[start : start + PIECE]
+                data.append(_scores(part, frequencies, words.lengths))
+                rows.append(part["row"])
 
 
 def _ranges(words: Words) -> NDArray[np.int64]:
