@@ -120,7 +120,15 @@ class Names:
         return config | {"configurable": own | {"thread_id": now}}
 
 
-_METHODS = {"aget_tuple": 1, "aput": 1, "aput_writes": 1, "adelete_thread": 1, "acopy_thread": 2, "aprune": 1}
+_METHODS = {
+    "aget_tuple": 1,
+    "aget_delta_channel_history": 0,
+    "aput": 1,
+    "aput_writes": 1,
+    "adelete_thread": 1,
+    "acopy_thread": 2,
+    "aprune": 1,
+}
 """Methods of a checkpointer, and how many of their first arguments name threads."""
 _THREADS = frozenset({"config", "thread_id", "thread_ids", "source_thread_id", "target_thread_id"})
 """Names of such arguments."""
