@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from stores.arrays import ArrayWriter
 from stores.sparse import K1, B
 from stores.words import Words
 
-RANGE = 1 << 22
-"""Occurrences of words in a range, and those of its last word."""
+RANGE = 1 << 21
+"""Occurrences of words in a range, at most five quarters of it; a word with more than a quarter has its own range."""
 PIECE = 1 << 18
 """Scores calculated at a time."""
 _COUNT = np.dtype([("word", np.uint32), ("row", np.uint32), ("times", np.uint32)])
@@ -47,15 +48,11 @@ def write_sparse(folder: Path, words: Words) -> None:
         ArrayWriter(folder / "data.csc.index.npy", np.float32) as data,
         ArrayWriter(folder / "indices.csc.index.npy", np.int32) as rows,
     ):
-        for path in _files(words, first_words):
-            counts = np.fromfile(path, _COUNT)
+        for path, size in zip(_files(words, first_words), np.diff(first_words), strict=True):
+            for counts in _sorted_pieces(path) if size > 1 else _pieces(path):
+                data.append(_scores(counts, frequencies, words.lengths))
+                rows.append(counts["row"])
             path.unlink()
-            # The rows of a word are in order already.
-            counts = counts[np.argsort(counts["word"], kind="stable")]
-            for start in range(0, len(counts), PIECE):
-                part = counts[start : start + PIECE]
-                data.append(_scores(part, frequencies, words.lengths))
-                rows.append(part["row"])
 
 
 def _ranges(words: Words) -> NDArray[np.int64]:
@@ -65,7 +62,11 @@ def _ranges(words: Words) -> NDArray[np.int64]:
         numbers, times = np.unique(chunk.numbers, return_counts=True)
         occurrences[numbers] += times
     before = np.cumsum(occurrences) - occurrences
-    return np.append(np.flatnonzero(np.diff(before // RANGE, prepend=-1)), words.distinct)
+    starts = np.diff(before // RANGE, prepend=-1) > 0
+    frequent = occurrences > RANGE // 4
+    starts |= frequent
+    starts[1:] |= frequent[:-1]
+    return np.append(np.flatnonzero(starts), words.distinct)
 
 
 def _files(words: Words, first_words: NDArray[np.int64]) -> list[Path]:
@@ -91,6 +92,21 @@ def _distribute(words: Words, first_words: NDArray[np.int64]) -> NDArray[np.int6
                 with path.open("ab") as file:
                     counts[start:end].tofile(file)
     return frequencies
+
+
+def _pieces(path: Path) -> Iterator[NDArray[np.void]]:
+    """The counts of a range of one word, whose rows are in order."""
+    with path.open("rb") as file:
+        while len(counts := np.fromfile(file, _COUNT, PIECE)):
+            yield counts
+
+
+def _sorted_pieces(path: Path) -> Iterator[NDArray[np.void]]:
+    """The counts of a range by word; the rows of each are in order already."""
+    counts = np.fromfile(path, _COUNT)
+    counts = counts[np.argsort(counts["word"], kind="stable")]
+    for start in range(0, len(counts), PIECE):
+        yield counts[start : start + PIECE]
 
 
 def _scores(

@@ -35,6 +35,7 @@ def small_pieces(monkeypatch):
     """Several chunks, ranges of words and pieces of mentions also in a small corpus."""
     monkeypatch.setattr(stores.words, "CHUNK", 16)
     monkeypatch.setattr(stores.bm25, "RANGE", 8)
+    monkeypatch.setattr(stores.bm25, "PIECE", 3)
     monkeypatch.setattr(stores.links, "_ROWS", 3)
 
 
@@ -96,6 +97,7 @@ def test_links_are_those_of_looking_up_every_span_of_words(tmp_path_factory, cor
 def test_the_memory_of_building_does_not_grow_with_the_texts(tmp_path, monkeypatch):
     monkeypatch.setattr(stores.words, "CHUNK", 1 << 10)
     monkeypatch.setattr(stores.bm25, "RANGE", 1 << 10)
+    monkeypatch.setattr(stores.bm25, "PIECE", 1 << 8)
     chooser = np.random.default_rng(0)
 
     def peak(repeats: int) -> int:
