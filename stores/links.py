@@ -86,7 +86,7 @@ def write_links(folder: Path, words: Words) -> None:
 class _Names(NamedTuple):
     """Numbers of titles, each with a row."""
 
-    numbers: NDArray[np.int64]
+    numbers: NDArray[np.integer[Any]]
     rows: NDArray[np.integer[Any]]
     """Ascending."""
 

@@ -25,7 +25,7 @@ class _Level(NamedTuple):
 
     keys: NDArray[np.int64]
     """Ascending: the node above times 2**32, plus the word. Its place is the node's number at this depth."""
-    titles: NDArray[np.int64]
+    titles: NDArray[np.int32]
     """The title that ends at each node, or -1."""
 
 
@@ -35,21 +35,21 @@ class Titles:
     def __init__(self, names: Names) -> None:
         self.count = 0
         """Number of distinct titles."""
-        self.numbers = np.full(len(names.lengths), -1)
+        self.numbers = np.full(len(names.lengths), -1, np.int32)
         """Number of each of the given ones; -1 if it is too long."""
         self._levels: list[_Level] = []
         starts = np.cumsum(names.lengths, dtype=np.int64) - names.lengths
-        nodes = np.zeros(len(starts), np.int64)
+        nodes = np.zeros(len(starts), np.uint32)
         within = np.flatnonzero(names.lengths <= LONGEST_NAME)
         while len(within):
             depth = len(self._levels)
             keys, nodes[within] = np.unique(
-                nodes[within] << 32 | names.numbers[starts[within] + depth], return_inverse=True
+                nodes[within].astype(np.int64) << 32 | names.numbers[starts[within] + depth], return_inverse=True
             )
             ended = within[names.lengths[within] == depth + 1]
             ends, places = np.unique(nodes[ended], return_inverse=True)
             self.numbers[ended] = self.count + places
-            titles = np.full(len(keys), -1)
+            titles = np.full(len(keys), -1, np.int32)
             titles[ends] = np.arange(self.count, self.count + len(ends))
             self.count += len(ends)
             self._levels.append(_Level(keys, titles))
