@@ -85,7 +85,7 @@ def test_a_file_that_is_no_model_is_an_input_error(llama: Path) -> None:
 
 def chat(url: str, thread: str) -> httpx.Response:
     body = {"model": "prism", "messages": [{"role": "user", "content": QUESTION}]}
-    return httpx.post(f"{url}/chat/completions", json=body, headers={"x-hopgraph-thread": thread}, timeout=60)
+    return httpx.post(f"{url}/chat/completions", json=body, headers={"x-hopgraph-thread": thread}, timeout=180)
 
 
 def address(process: subprocess.Popen[str]) -> str:
