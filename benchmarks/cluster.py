@@ -7,9 +7,9 @@
 
 `calls` evaluates `no_retrieval` (one call a question) against a simulated endpoint of 512 slots and 1 s a reply: in one
 process without Ray, and on a Ray cluster on this machine with 1, 2 and 4 workers. Calls a second are counted by the
-endpoint from its first request to its last reply. CPU is that of all processes but the endpoint's, from /proc: `our` of
-the workers and the command after their start, `Ray's` of its servers. `linear` is N times the calls of one worker, or
-what the cores allow by the CPU time of a call.
+endpoint from its first request to its last reply. CPU is read from /proc: `our` of the workers and the command after
+their start, `Ray's` of its servers, and the endpoint's. `linear` is N times the calls of one worker, or what the cores
+allow by the CPU time of a call.
 
 `search` makes up passages as scale.py does, builds an index of them, and searches it with each number of shards.
 
@@ -65,18 +65,19 @@ def calls(
     ]
     cores = os.cpu_count() or 1
     print(f"{cores} cores, load {os.getloadavg()[0]:.1f}; {questions:,} calls, {SLOTS} slots of {SECONDS:g} s\n")
-    print(f"{'workers':>8}{'calls/s':>9}{'linear':>8}{'ratio':>7}{'our ms':>8}{'Ray ms':>8}  of CPU a call")
+    head = f"{'workers':>8}{'calls/s':>9}{'linear':>8}{'ratio':>7}{'our ms':>8}{'Ray ms':>8}{'endpoint':>10}"
+    print(f"{head}  of CPU a call")
     one, missed = 0.0, False
     for count in map(int, workers.split(",")):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
             row = run_once(Path(place), asked, count)
         one = row["rate"] if count == 1 else one
-        most = min(SLOTS / SECONDS, cores / (row["ours"] + row["rays"]))
+        most = min(SLOTS / SECONDS, cores / (row["ours"] + row["rays"] + row["endpoint"]))
         linear = min(most, count * one) if count else most
         missed |= count > 1 and row["rate"] < GOAL * linear
         print(
             f"{count or 'no Ray':>8}{row['rate']:>9.0f}{linear:>8.0f}{row['rate'] / linear:>7.2f}"
-            f"{1e3 * row['ours']:>8.2f}{1e3 * row['rays']:>8.2f}",
+            f"{1e3 * row['ours']:>8.2f}{1e3 * row['rays']:>8.2f}{1e3 * row['endpoint']:>10.2f}",
             flush=True,
         )
     raise SystemExit(int(missed))
@@ -104,7 +105,8 @@ def run_once(place: Path, asked: Sequence[Question], workers: int) -> dict[str, 
         if process.returncode:
             raise SystemExit(process.returncode)
         count, seconds = seen()
-    return {"rate": count / seconds, "ours": usage.ours / count, "rays": usage.rays / count}
+    spent = {kind: usage.of(kind) / count for kind in ("ours", "rays", "endpoint")}
+    return {"rate": count / seconds, **spent}
 
 
 class Usage:
@@ -112,11 +114,12 @@ class Usage:
 
     def __init__(self) -> None:
         self._first: dict[int, float] = {}
-        self._last: dict[int, tuple[bool, float]] = {}
+        self._last: dict[int, float] = {}
+        self._kinds: dict[int, str] = {}
 
     def look(self, *, started: bool) -> None:
         """Read the CPU time of all processes, which may end at any time."""
-        parents, used, rays = {}, {}, {}
+        parents, used = {}, {}
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 fields = (path / "stat").read_text().rpartition(")")[2].split()
@@ -126,9 +129,10 @@ class Usage:
             pid = int(path.name)
             parents[pid] = int(fields[1])
             used[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            rays[pid] = "/ray/" in command or (command.startswith("ray::") and "answer_shard" not in command)
-            if "spawn_main" in command or "resource_tracker" in command:
-                del used[pid]  # the endpoint
+            if "answer_shard" in command:  # until its task ends; then it is an idle process of Ray
+                self._kinds[pid] = "ours"
+            else:
+                self._kinds.setdefault(pid, _kind_of(command))
         for pid, seconds in used.items():
             above = pid
             while above in parents and above != os.getpid():
@@ -138,20 +142,17 @@ class Usage:
             if not started:
                 self._first[pid] = seconds
             elif pid in self._first:
-                self._last[pid] = (rays[pid], seconds)
+                self._last[pid] = seconds
 
-    def _sum(self, rays: bool) -> float:
-        return sum(seconds - self._first[pid] for pid, (of_ray, seconds) in self._last.items() if of_ray is rays)
+    def of(self, kind: str) -> float:
+        """CPU seconds of `ours` (the command and the workers), `rays` or the `endpoint`."""
+        return sum(seconds - self._first[pid] for pid, seconds in self._last.items() if self._kinds[pid] == kind)
 
-    @property
-    def ours(self) -> float:
-        """Of the command and the workers."""
-        return self._sum(False)
 
-    @property
-    def rays(self) -> float:
-        """Of Ray's own processes."""
-        return self._sum(True)
+def _kind_of(command: str) -> str:
+    if "spawn_main" in command or "resource_tracker" in command:
+        return "endpoint"
+    return "rays" if "/ray/" in command or command.startswith("ray::") else "ours"
 
 
 @contextmanager
