@@ -29,12 +29,12 @@ export function History({ rows, selected, compared, onSelect, onCompare }: Props
             className={`${selected === row.id ? "selected" : ""} ${forks ? "forks" : ""}`}>
             <button type="button" className="entry" aria-current={selected === row.id} onClick={() => onSelect(row.id)}>
               <span className={`dot lane${lane % 6}`} aria-hidden />
-              <span className="dim">{row.step}</span> <b>{made(row)}</b>
+              {row.step >= 0 && <span className="dim">{row.step}</span>} <b>{made(row)}</b>
               {row.waiting > 0 && <span className="badge">decision</span>}
               <span className="dim next">{row.next.length ? `→ ${[...new Set(row.next)].join(", ").replaceAll("_", " ").trim()}` : "end"}</span>
             </button>
             {lane > 0 && forks && <span className="dim branch">branch {lane}</span>}
-            <button type="button" className="link" aria-pressed={compared === row.id} aria-label={`Compare with checkpoint ${row.step}, ${made(row)}`}
+            <button type="button" className="link" aria-pressed={compared === row.id} aria-label={`Compare with checkpoint ${named(row)}`}
               onClick={() => onCompare(row.id)}>compare</button>
           </li>
         ))}
@@ -48,6 +48,9 @@ function made(row: Checkpoint): string {
   if (row.source === "fork") return "forked";
   return row.source === "input" ? "question" : counted(row.ran).join(", ") || "start";
 }
+
+/** LangGraph gives the input of a run the step -1. */
+const named = (row: Checkpoint) => (row.step >= 0 ? `${row.step}, ${made(row)}` : made(row));
 
 function counted(names: string[]): string[] {
   const times = Map.groupBy(names, (name) => name);

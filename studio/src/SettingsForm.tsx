@@ -35,6 +35,9 @@ export function SettingsForm({ schema, values, indexes, problem, onChange }: Pro
   );
 }
 
+/** Text with `code` in backticks. */
+const withCode = (text = "") => text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part));
+
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 
 function Field({ name, field, value, problem, onChange }: {
@@ -47,7 +50,7 @@ function Field({ name, field, value, problem, onChange }: {
   const input = <Input id={id} field={field} value={value ?? field.default} described={described} onChange={onChange} />;
   const about = (
     <>
-      <p className="about" id={`${id}-about`}>{field.description}</p>
+      <p className="about" id={`${id}-about`}>{withCode(field.description)}</p>
       {problem && <p className="warn" role="alert">{problem}</p>}
     </>
   );

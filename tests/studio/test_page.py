@@ -62,6 +62,13 @@ def test_the_settings_form_shows_the_schema_and_says_what_is_wrong(visit):
     visit.page.locator("[data-setting=top_k] [role=alert]").wait_for()
 
 
+def test_code_in_a_description_is_set_as_code(visit):
+    visit.open().choose("hanrag")
+    about = visit.page.locator("#setting-ending-about")
+    assert about.locator("code").inner_text() == "revelator"
+    assert "`" not in about.inner_text()
+
+
 def test_a_run_is_drawn_live_with_subgraphs_and_ends_with_steps_calls_and_passages(visit):
     visit.open().choose("hanrag", top_k="2").ask(QUESTION)
     visit.until("answered")
@@ -146,6 +153,7 @@ def test_a_state_is_edited_validated_and_continued_and_branches_are_compared(vis
     visit.tab("history")
     visit.page.locator('[data-lane="1"]').first.wait_for()
     assert "edited" in visit.page.locator("ol.history").inner_text()
+    assert visit.page.locator("ol.history .entry").first.inner_text().split() == ["question", "→", "start"]
     first = visit.page.locator('[data-lane="0"]', has_text="end").locator("button.link")
     first.click()
     visit.page.locator('[data-differs="evidence"]').wait_for()
