@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags.add_argument("--to", type=Path, required=True, help="folder to write")
     flags.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of questions")
     flags.add_argument("--methods", type=int, default=2, help="methods that play each decomposed question")
-    flags.add_argument("--whole", type=int, default=900, help="multi-hop questions that are read at once")
+    flags.add_argument("--whole", type=int, default=1500, help="multi-hop questions that are read at once")
     flags.add_argument("--single", type=int, default=900, help="questions of one hop")
     flags.add_argument("--pairs", type=int, default=150, help="questions that CompactRAG plays")
     flags.add_argument("--scale", type=float, default=1.0, help="factor of all quotas: fewer examples, less time")
