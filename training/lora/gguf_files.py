@@ -13,6 +13,7 @@ from inference.settings import get_settings
 
 if TYPE_CHECKING:
     import numpy as np
+    from gguf import TensorNameMap
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float32]
@@ -98,17 +99,9 @@ def write_lora(adapter: Path, base: Path, to: Path) -> Path:
     import numpy as np
     from safetensors.numpy import load_file
 
-    config = json.loads((base / "config.json").read_text("utf-8"))
     lora = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
-    architecture = (config.get("architectures") or [""])[0]
-    if architecture not in _ARCHITECTURES:
-        raise InputError(
-            f"{base}: adapters of {architecture or 'this architecture'} are not converted here",
-            hint="llama.cpp's convert_lora_to_gguf.py knows more architectures",
-        )
-    name, rotary = _ARCHITECTURES[architecture]
-    arch = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == name)
-    names = gguf.get_tensor_name_map(arch, int(config["num_hidden_layers"]))
+    config, name, rotary = _architecture(base)
+    names = _names(config, name)
     writer = gguf.GGUFWriter(to, name)
     writer.add_type(gguf.GGUFType.ADAPTER)
     writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
@@ -132,6 +125,66 @@ def write_lora(adapter: Path, base: Path, to: Path) -> Path:
     return to
 
 
+def read_lora(file: Path, base: Path, model: Any) -> None:
+    """Give a PEFT model the numbers of an adapter that `write_lora` wrote.
+
+    Args:
+        file: The adapter, GGUF.
+        base: Folder of the base model, for the names and shapes of its layers.
+        model: The base with a new LoRA adapter of the same rank and alpha; its parameters are overwritten.
+
+    Raises:
+        InputError: The file can't be read, or its adapter has another shape than the model's.
+    """
+    import gguf
+    import torch
+
+    config, name, rotary = _architecture(base)
+    names = _names(config, name)
+    try:
+        reader = gguf.GGUFReader(file)
+        field = reader.get_field(gguf.Keys.Adapter.LORA_ALPHA)
+        alpha = None if field is None else field.contents()
+        halves = {one.name: gguf.quants.dequantize(one.data, one.tensor_type) for one in reader.tensors}
+    except (OSError, ValueError, IndexError, KeyError, NotImplementedError) as error:
+        raise InputError(f"{file} can't be read as an adapter: {error}") from error
+    wanted = model.peft_config[model.active_adapter].lora_alpha
+    if alpha != wanted:
+        raise InputError(f"{file}: its alpha is {alpha}, not {wanted}", hint="set --rank to the rank of the adapter")
+    for key, parameter in model.named_parameters():
+        if ".lora_" not in key:
+            continue
+        layer, half = _layer_of(key.replace(f".{model.active_adapter}.", "."), file)
+        matrix = halves.pop(f"{names.get_name(layer)}.weight.lora_{half}", None)
+        if matrix is None or matrix.shape != parameter.shape:
+            found = "nothing" if matrix is None else f"a matrix of shape {matrix.shape}"
+            raise InputError(f"{file}: {found} for {layer}, where {tuple(parameter.shape)} is needed")
+        if half == "b" and rotary:
+            matrix = _in_rotary_order(layer, matrix, config, back=True)
+        parameter.data.copy_(torch.from_numpy(matrix))
+    if halves:
+        raise InputError(f"{file}: the model has no {next(iter(halves))}")
+
+
+def _architecture(base: Path) -> tuple[dict[str, Any], str, bool]:
+    """A model's configuration, llama.cpp's name of its architecture, and whether queries and keys are reordered."""
+    config = json.loads((base / "config.json").read_text("utf-8"))
+    architecture = (config.get("architectures") or [""])[0]
+    if architecture not in _ARCHITECTURES:
+        raise InputError(
+            f"{base}: adapters of {architecture or 'this architecture'} are not converted here",
+            hint="llama.cpp's convert_lora_to_gguf.py knows more architectures",
+        )
+    return config, *_ARCHITECTURES[architecture]
+
+
+def _names(config: Mapping[str, Any], name: str) -> TensorNameMap:
+    import gguf
+
+    arch = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == name)
+    return gguf.get_tensor_name_map(arch, int(config["num_hidden_layers"]))
+
+
 _KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<half>[AB])\.weight")
 
 
@@ -144,8 +197,8 @@ def _layer_of(key: str, adapter: Path) -> tuple[str, str]:
     return match["layer"], match["half"].lower()
 
 
-def _in_rotary_order(layer: str, matrix: Matrix, config: Mapping[str, Any]) -> Matrix:
-    """Rows of a query or key projection as llama.cpp has them.
+def _in_rotary_order(layer: str, matrix: Matrix, config: Mapping[str, Any], *, back: bool = False) -> Matrix:
+    """Rows of a query or key projection as llama.cpp has them, or back as transformers has them.
 
     Transformers turns the first half of a head's rows against the second, llama.cpp each row against the next one.
     """
@@ -155,4 +208,5 @@ def _in_rotary_order(layer: str, matrix: Matrix, config: Mapping[str, Any]) -> M
     if heads is None:
         return matrix
     rows, rank = matrix.shape
-    return matrix.reshape(heads, 2, rows // heads // 2, rank).swapaxes(1, 2).reshape(rows, rank)
+    shape = (heads, rows // heads // 2, 2, rank) if back else (heads, 2, rows // heads // 2, rank)
+    return matrix.reshape(shape).swapaxes(1, 2).reshape(rows, rank)

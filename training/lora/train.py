@@ -2,6 +2,7 @@
 
 python -m training.lora.train --examples FILE --to OUT                   the embedded model
 python -m training.lora.train --examples FILE --to OUT --base FOLDER     a model in transformers' format
+python -m training.lora.train --examples FILE --to OUT --adapter FILE    goes on from an adapter (GGUF)
 
 `OUT/adapter` is what vLLM serves (`--lora-modules NAME=OUT/adapter`), `OUT/adapter.gguf` what llama.cpp serves
 (HOPGRAPH_EMBEDDED_LORA). An interrupted run, or one stopped by `--minutes`, continues when started again.
@@ -70,7 +71,15 @@ _FLAGS = {
 """Settings that the command line can change."""
 
 
-def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: float | None = None) -> dict[str, Any]:
+def train(
+    base: Path,
+    examples: Path,
+    to: Path,
+    recipe: Recipe,
+    *,
+    adapter: Path | None = None,
+    minutes: float | None = None,
+) -> dict[str, Any]:
     """Train an adapter, going on from the last checkpoint in `to` if there is one.
 
     The loss is on the completions alone. A GPU is used if there is one. Numbers are bfloat16 where the GPU, or the
@@ -81,18 +90,22 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
         examples: Chats, as `training.revelator.build` and `training.agents.build` write them.
         to: Folder of checkpoints and of the adapter.
         recipe: Settings.
+        adapter: Where to begin, a GGUF file of the recipe's rank; a new adapter if not given.
         minutes: Stop, with a checkpoint, after so long.
 
     Returns:
         What was done: examples, steps, loss, seconds, and whether it is finished.
 
     Raises:
-        InputError: The examples can't be read, or were built with other prompts than those of now.
+        InputError: The examples or the adapter can't be read, or the examples were built with other prompts than
+            those of now.
     """
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
     from transformers.trainer_utils import get_last_checkpoint
+
+    from training.lora.gguf_files import read_lora
 
     check_prompts(examples)
     tokenizer = AutoTokenizer.from_pretrained(base)
@@ -112,6 +125,8 @@ def train(base: Path, examples: Path, to: Path, recipe: Recipe, *, minutes: floa
         task_type="CAUSAL_LM",
     )
     model = get_peft_model(model, lora)
+    if adapter is not None:
+        read_lora(adapter, base, model)
     for module in model.modules():
         if hasattr(module, "cast_input_dtype_enabled"):
             module.cast_input_dtype_enabled = False  # autocast does it, without a copy of the inputs in float32
@@ -297,6 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, text in _FLAGS.items():
         usual = getattr(PAPER, name)
         flags.add_argument(f"--{name.replace('_', '-')}", type=type(usual), default=usual, help=text)
+    flags.add_argument("--adapter", type=Path, help="go on from this adapter, a GGUF file of the same rank")
     flags.add_argument("--minutes", type=float, help="stop, with a checkpoint, after so long")
     options = flags.parse_args(arguments)
     return guarded(lambda: _train(options), "fine-tuning needs more packages: pip install -e '.[train-lora]'")
@@ -308,7 +324,7 @@ def _train(options: Namespace) -> str:
     recipe = replace(PAPER, **{name: getattr(options, name) for name in _FLAGS}, alpha=2 * options.rank)
     options.to.mkdir(parents=True, exist_ok=True)
     base = base_folder(options.base, options.to)
-    facts = train(base, options.examples, options.to, recipe, minutes=options.minutes)
+    facts = train(base, options.examples, options.to, recipe, adapter=options.adapter, minutes=options.minutes)
     if facts["finished"]:
         facts["gguf"] = str(write_lora(options.to / "adapter", base, options.to / "adapter.gguf"))
     facts |= {"base": str(options.base), "recipe": asdict(recipe)}

@@ -120,6 +120,33 @@ def test_llama_cpp_gives_the_probabilities_that_transformers_gives(base, adapter
     assert 2 * distance(here, there) < distance(here, without)
 
 
+def test_an_adapter_that_was_written_is_read_back_and_one_of_another_rank_is_refused(base, adapter, tmp_path):
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+
+    from inference.errors import InputError
+    from training.lora.gguf_files import read_lora, write_lora
+
+    file = write_lora(adapter, base, tmp_path / "adapter.gguf")
+
+    def fresh(rank: int) -> Any:
+        config = peft.LoraConfig(r=rank, lora_alpha=8, target_modules="all-linear")
+        return peft.get_peft_model(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), config)
+
+    model = fresh(4)
+    read_lora(file, base, model)
+    there = peft.get_peft_model_state_dict(model)
+    written = load_file(adapter / "adapter_model.safetensors")
+    assert there.keys() == written.keys()
+    for key, matrix in written.items():
+        assert torch.allclose(there[key], matrix, atol=0.01 * float(matrix.abs().max())), key
+    with pytest.raises(InputError, match="is needed"):
+        read_lora(file, base, fresh(8))
+    file.write_bytes(b"GGUF")
+    with pytest.raises(InputError, match="can't be read"):
+        read_lora(file, base, model)
+
+
 def test_a_model_is_trained_to_an_adapter_in_both_formats_and_goes_on_after_a_stop(base, data, tmp_path, capsys):
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
