@@ -31,7 +31,7 @@ def three_nodes():
 
 
 def start_cluster(*cpus: int, attempts: int = 5):
-    """Start a node for each number of CPUs. A node gives its agents fifteen seconds, which a busy machine may exceed."""
+    """Start a node for each number of CPUs. Its agents get fifteen seconds, too few on a busy machine."""
     from ray.cluster_utils import Cluster
 
     made = Cluster()
