@@ -112,21 +112,25 @@ def kill_a_replica(home: Path, postgres: str, chats: int) -> Outcome:
 async def ask_and_kill(
     kill: Callable[[], None], urls: list[str], postgres: str, model: ScriptedModel, chats: int, key: str = "unused"
 ) -> Outcome:
-    """Ask at both addresses, kill, and ask at the second one what was asked at the first one.
+    """Ask at all addresses, kill, and ask at the last one what was asked at the first one.
 
     Args:
         kill: Ends a replica by SIGKILL.
-        urls: Two addresses of the API, of which only the first one may lose its replica; or twice that of a balancer.
+        urls: The addresses of two replicas, of which the first one is killed; or the one address of their balancer.
         postgres: As for `kill_a_replica`.
         model: The model of all replicas, with `script`.
         chats: As for `kill_a_replica`.
         key: API key.
     """
     rows = [(f"replica-{number}", method) for number, method in zip(range(chats), cycle(METHODS), strict=False)]
-    outcome = Outcome(chats)
+    outcome, begun = Outcome(chats), len(model.requests)
     async with _client(key) as client:
         doomed = [asyncio.create_task(_chat(client, urls[0], *row)) for row in rows]
-        others = [asyncio.create_task(_chat(client, urls[1], f"other-{name}", method)) for name, method in rows]
+        others = [
+            asyncio.create_task(_chat(client, url, f"other-{name}", method))
+            for url in urls[1:]
+            for name, method in rows
+        ]
         async with asyncio.timeout(600):
             while sum(row.id.startswith("replica-") for row in model.requests) < 2 * chats:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
@@ -138,9 +142,9 @@ async def ask_and_kill(
             committed = set().union(*[await committed_calls(saver, name) for name, _ in rows])
         before = Counter(row.id for row in model.requests if row.id.startswith("replica-"))
         outcome.in_flight = len(before.keys() - committed)
-        answers = await asyncio.gather(*(_chat(client, urls[1], *row) for row in rows))
+        answers = await asyncio.gather(*(_chat(client, urls[-1], *row) for row in rows))
         await asyncio.gather(*others)
-    after = Counter(row.id for row in model.requests)
+    after = Counter(row.id for row in model.requests[begun:])
     outcome.calls = sum(after.values())
     outcome.repeated = sum(count - 1 for count in after.values())
     outcome.committed_again = sorted(key for key in committed if after[key] > before[key])

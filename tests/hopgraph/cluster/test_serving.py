@@ -173,8 +173,8 @@ def test_threads_of_a_killed_replica_go_on_at_the_other_one_and_no_committed_cal
     def kill() -> None:
         os.kill(deployed.replicas()[0], signal.SIGKILL)
 
-    urls = [deployed.url, deployed.url]
-    outcome = asyncio.run(ask_and_kill(kill, urls, deployed.postgres, deployed.model, len(METHODS), KEY))
+    chats = 2 * len(METHODS)
+    outcome = asyncio.run(ask_and_kill(kill, [deployed.url], deployed.postgres, deployed.model, chats, KEY))
     assert outcome.problems == []
     assert outcome.cut > 0
     assert outcome.repeated <= outcome.in_flight
