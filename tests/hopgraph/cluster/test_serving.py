@@ -8,9 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,10 @@ class Deployed:
     """A deployment that runs."""
 
     url: str
+    folder: Path
+    """It has the configuration."""
+    address: str
+    """Of Ray."""
     node: Any
     model: ScriptedModel
     postgres: str
@@ -52,13 +58,43 @@ class Deployed:
         titles = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in workers(self.node)}
         return [pid for pid, title in titles.items() if title.startswith("ray::ServeReplica:hopgraph:Hopgraph")]
 
+    @contextmanager
+    def serve_run(self) -> Iterator[subprocess.Popen[bytes]]:
+        """`serve run`, which is stopped in the end."""
+        program = Path(sys.executable).with_name("serve")
+        with (self.folder / "log").open("w") as log:
+            command = [program, "run", "--address", self.address, self.folder / "serve.yaml"]
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+            try:
+                yield process
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.wait(60)
+
+    @contextmanager
+    def updated(self, **arguments: Any) -> Iterator[None]:
+        """`serve run` again, with other arguments."""
+        path = self.folder / "serve.yaml"
+        config = yaml.safe_load(path.read_text())
+        config["applications"][0]["args"] |= arguments
+        path.write_text(yaml.safe_dump(config))
+        with self.serve_run():
+            yield
+
     def client(self, key: str = KEY) -> OpenAI:
         """OpenAI's client, which repeats nothing."""
         return OpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=120)
 
 
+HELD = "held-"
+GATE = threading.Event()
+"""Until it is set, the calls of threads whose names begin with HELD are not answered."""
+
+
 def slow(request: Request) -> Completion:
     """A reply that takes a while."""
+    if request.id.startswith(HELD):
+        GATE.wait(serving.GRACE)
     return Completion(proper_text(request), delay=0.1)
 
 
@@ -90,14 +126,10 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
             patch.setenv(name, value)
         get_settings.cache_clear()
         build_small()
-        cluster = start_cluster(2)
+        cluster = start_cluster(3)  # two replicas, and one that takes the place of another
         stack.callback(cluster.shutdown)
-        log = stack.enter_context((folder / "log").open("w"))
-        command = [Path(sys.executable).with_name("serve"), "run", "--address", cluster.address, folder / "serve.yaml"]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        stack.callback(process.wait, 60)
-        stack.callback(process.send_signal, signal.SIGINT)
-        found = Deployed(f"http://127.0.0.1:{port}/v1", cluster.head_node, model, postgres)
+        found = Deployed(f"http://127.0.0.1:{port}/v1", folder, cluster.address, cluster.head_node, model, postgres)
+        process = stack.enter_context(found.serve_run())
 
         def up() -> bool:
             assert process.poll() is None, (folder / "log").read_text()
@@ -181,10 +213,32 @@ def test_threads_of_a_killed_replica_go_on_at_the_other_one_and_no_committed_cal
     until(lambda: len(deployed.replicas()) == 2)  # Serve replaces it
 
 
+@pytest.mark.slow
+def test_an_update_lets_runs_end_and_no_log_has_the_key(deployed):
+    before = deployed.replicas()
+    body = {"model": "prism", "messages": [{"role": "user", "content": QUESTION}]}
+
+    def ask(number: int) -> Any:
+        headers = {"authorization": f"Bearer {KEY}", "x-hopgraph-thread": f"{HELD}{number}"}
+        return httpx.post(f"{deployed.url}/chat/completions", json=body, headers=headers, timeout=serving.GRACE)
+
+    with ThreadPoolExecutor() as pool, deployed.updated(runs=100):
+        asking = [pool.submit(ask, number) for number in range(4)]
+        try:
+            until(lambda: set(deployed.replicas()) - set(before))  # an old one is being stopped
+        finally:
+            GATE.set()
+        assert [row.result().status_code for row in asking] == [200] * 4
+        until(lambda: len(deployed.replicas()) == 2 and not set(deployed.replicas()) & set(before))
+        assert ask(0).status_code == 200
+    logs = [path for path in Path(deployed.node.get_logs_dir_path()).rglob("*") if path.is_file()]
+    assert any(b"/v1/chat/completions" in path.read_bytes() for path in logs)
+    assert [path for path in logs if KEY.encode() in path.read_bytes()] == []
+
+
 @pytest.fixture
 def ready(home, monkeypatch) -> Path:
     """Settings that a deployment can be built with."""
-    build_small()
     monkeypatch.setenv("HOPGRAPH_API_KEY", KEY)
     monkeypatch.setenv("HOPGRAPH_CHECKPOINTS", "postgresql://a:b@postgres/c")
     get_settings.cache_clear()
@@ -192,6 +246,7 @@ def ready(home, monkeypatch) -> Path:
 
 
 def test_a_deployment_has_the_bounds_of_its_arguments_and_shows_no_secret(ready):
+    build_small()
     built = serving.app({"index": INDEX, "replicas": "3", "runs": "8", "queue": 4})._bound_deployment
     assert built.num_replicas == 3
     assert built.max_ongoing_requests > 8 + 4  # so that a replica's own queue refuses
