@@ -57,9 +57,10 @@ class Refused(click.ClickException):
         error: What is wrong.
     """
 
+    exit_code = InputError.exit_code
+
     def __init__(self, error: HopgraphError) -> None:
         super().__init__(f"hopgraph: {error}")
-        self.exit_code = error.exit_code
 
 
 def app(arguments: dict[str, Any]) -> Any:
