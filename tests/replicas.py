@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -106,21 +106,35 @@ def kill_a_replica(home: Path, postgres: str, chats: int) -> Outcome:
     with ScriptedModel(script).running() as model:
         environment = {"HOPGRAPH_LLM_URL": model.url, "HOPGRAPH_CHECKPOINTS": postgres, "HOPGRAPH_CACHE": "off"}
         with serving(home, environment) as first, serving(home, environment) as second:
-            return asyncio.run(_kill(first, [address(first), address(second)], postgres, model, chats))
+            return asyncio.run(ask_and_kill(first.kill, [address(first), address(second)], postgres, model, chats))
 
 
-async def _kill(
-    victim: subprocess.Popen[str], urls: list[str], postgres: str, model: ScriptedModel, chats: int
+async def ask_and_kill(
+    kill: Callable[[], None], urls: list[str], postgres: str, model: ScriptedModel, chats: int, key: str = "unused"
 ) -> Outcome:
+    """Ask at all addresses, kill, and ask at the last one what was asked at the first one.
+
+    Args:
+        kill: Ends a replica by SIGKILL.
+        urls: The addresses of two replicas, of which the first one is killed; or the one address of their balancer.
+        postgres: As for `kill_a_replica`.
+        model: The model of all replicas, with `script`.
+        chats: As for `kill_a_replica`.
+        key: API key.
+    """
     rows = [(f"replica-{number}", method) for number, method in zip(range(chats), cycle(METHODS), strict=False)]
-    outcome = Outcome(chats)
-    async with _client() as client:
+    outcome, begun = Outcome(chats), len(model.requests)
+    async with _client(key) as client:
         doomed = [asyncio.create_task(_chat(client, urls[0], *row)) for row in rows]
-        others = [asyncio.create_task(_chat(client, urls[1], f"other-{name}", method)) for name, method in rows]
+        others = [
+            asyncio.create_task(_chat(client, url, f"other-{name}", method))
+            for url in urls[1:]
+            for name, method in rows
+        ]
         async with asyncio.timeout(600):
             while sum(row.id.startswith("replica-") for row in model.requests) < 2 * chats:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-        victim.kill()
+        kill()
         ended = await asyncio.gather(*doomed, return_exceptions=True)
         await asyncio.sleep(LONGEST_REPLY + SETTLING)
         outcome.cut = sum(isinstance(row, BaseException) for row in ended)
@@ -128,9 +142,9 @@ async def _kill(
             committed = set().union(*[await committed_calls(saver, name) for name, _ in rows])
         before = Counter(row.id for row in model.requests if row.id.startswith("replica-"))
         outcome.in_flight = len(before.keys() - committed)
-        answers = await asyncio.gather(*(_chat(client, urls[1], *row) for row in rows))
+        answers = await asyncio.gather(*(_chat(client, urls[-1], *row) for row in rows))
         await asyncio.gather(*others)
-    after = Counter(row.id for row in model.requests)
+    after = Counter(row.id for row in model.requests[begun:])
     outcome.calls = sum(after.values())
     outcome.repeated = sum(count - 1 for count in after.values())
     outcome.committed_again = sorted(key for key in committed if after[key] > before[key])
@@ -144,9 +158,11 @@ async def _kill(
 
 
 @asynccontextmanager
-async def _client() -> AsyncIterator[aiohttp.ClientSession]:
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(600)) as client:
+async def _client(key: str) -> AsyncIterator[aiohttp.ClientSession]:
+    connector, headers = aiohttp.TCPConnector(limit=0), {"authorization": f"Bearer {key}"}
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=aiohttp.ClientTimeout(600), headers=headers
+    ) as client:
         yield client
 
 

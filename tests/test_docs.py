@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import yaml
 from typer.main import get_command
 
 from hopgraph.cli import app
+from hopgraph.cluster import serving
 from hopgraph.evaluation.data import Question
 from hopgraph.evaluation.datasets import DATASETS, read_questions
 from hopgraph.evaluation.summary import ALL_METRICS
@@ -124,3 +126,19 @@ def test_a_replica_of_the_compose_file_has_a_command_and_variables_that_exist(mo
     script = replica["healthcheck"]["test"][-1]
     compile(script, "healthcheck", "exec")
     assert "/health" in script
+
+
+def test_the_ray_serve_configuration_has_the_form_and_the_arguments_that_exist():
+    schema = pytest.importorskip("ray.serve.schema", reason="needs Ray Serve (extra cluster-serve)")
+    given = yaml.safe_load(YAML["serve.yaml"].code)
+    config = schema.ServeDeploySchema.model_validate(given)
+    for model, row in ((config, given), (config.http_options, given["http_options"])):
+        assert set(row) <= set(type(model).model_fields)  # Serve ignores unknown ones
+    (application,) = config.applications
+    module, _, name = application.import_path.partition(":")
+    assert getattr(import_module(module), name) is serving.app
+    assert serving.Arguments.model_validate(application.args).replicas == application.args["replicas"]
+    section = (DOCS / "cluster.md").read_text().partition("\n## Ray Serve\n")[2]
+    assert f"{serving.GRACE:.0f} s (`graceful_shutdown_timeout_s`)" in section
+    for name in serving.Arguments.model_fields:
+        assert f"`{name}`" in section

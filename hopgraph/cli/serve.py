@@ -87,6 +87,7 @@ def _serve_methods(
     from hopgraph.cli.checks import check_index
     from hopgraph.cli.serving import bound, serve_app
     from hopgraph.server.app import create_app
+    from hopgraph.server.guard import check_origin
     from hopgraph.server.options import Options
     from inference.errors import InputError
     from inference.settings import get_settings
@@ -98,8 +99,7 @@ def _serve_methods(
             hint="set HOPGRAPH_API_KEY to a secret that clients send, or omit --host",
         )
     for origin in origins:
-        if origin == "*" or not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
-            raise InputError(f"--allow-origin {origin}: not an origin", hint="for example http://127.0.0.1:3000")
+        check_origin(origin)
     if index is not None:
         check_index(index)
     secret = key.get_secret_value() if key else None

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from hopgraph.server.errors import ApiError
+from inference.errors import InputError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -100,6 +101,16 @@ class Guard:
 
     def _too_large(self) -> ApiError:
         return ApiError(413, f"the body is larger than {self._options.body:,} bytes", code="body_too_large")
+
+
+def check_origin(origin: str) -> None:
+    """Check what an administrator allows.
+
+    Raises:
+        InputError: It is not the origin of a web page.
+    """
+    if origin == "*" or not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
+        raise InputError(f"--allow-origin {origin}: not an origin", hint="for example http://127.0.0.1:3000")
 
 
 def _hostname(host: str) -> str:

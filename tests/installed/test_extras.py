@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import socket
 import sys
 import tomllib
 from collections.abc import Callable
@@ -96,6 +97,24 @@ def test_cluster(extra):
     words = ("--out", "run", "--ray", "local", "--workers", "1", "--set", "max_tokens=64")
     place.run("hopgraph", "eval", "--method", "no_retrieval", "--questions", "q.csv", *words)
     assert len((place.folder / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_cluster_serve(extra):
+    place = extra("cluster-serve")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = (
+        "import httpx, ray; from ray import serve; from hopgraph.cluster.serving import app\n"
+        "ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)\n"
+        f"serve.start(http_options={{'port': {port}}})\n"
+        "serve.run(app({'replicas': 1}))\n"
+        f"print(httpx.get('http://127.0.0.1:{port}/health').text)\n"
+        "serve.shutdown()\n"
+    )
+    with running_postgres() as url:
+        said = place.python(program, HOPGRAPH_CHECKPOINTS=url, HOPGRAPH_API_KEY="key", RAY_USAGE_STATS_ENABLED="0")
+    assert '{"status":"ok"}' in said
 
 
 def test_draw(extra):

@@ -25,25 +25,25 @@ def three_nodes():
         patch.setenv("RAY_agent_register_timeout_ms", "300000")  # a busy machine starts three nodes slowly
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_worker_niceness", "0")  # by default, everything else on a busy machine comes first
-        started = _start()
+        started = start_cluster(1, 1, 1)
         yield started
         started.shutdown()
 
 
-def _start(attempts: int = 5):
-    """A node gives its agents fifteen seconds to start, which a busy machine may exceed."""
+def start_cluster(*cpus: int, attempts: int = 5):
+    """Start a node for each number of CPUs. Its agents get fifteen seconds, too few on a busy machine."""
     from ray.cluster_utils import Cluster
 
     made = Cluster()
     try:
-        made.add_node(num_cpus=1, include_dashboard=False)
-        for _ in range(2):
-            made.add_node(num_cpus=1)
+        made.add_node(num_cpus=cpus[0], include_dashboard=False)
+        for count in cpus[1:]:
+            made.add_node(num_cpus=count)
     except Exception:
         made.shutdown()
         if attempts == 1:
             raise
-        return _start(attempts - 1)
+        return start_cluster(*cpus, attempts=attempts - 1)
     return made
 
 
@@ -82,14 +82,24 @@ def committed(places: Iterable[Path]) -> set[str]:
 def kill_node(cluster) -> None:
     """End a node and its workers by SIGKILL."""
     node = next(iter(cluster.worker_nodes))
-    raylet = node.all_processes["raylet"][0].process.pid
-    parents = {}
+    for pid in (raylet(node), *workers(node)):
+        os.kill(pid, signal.SIGKILL)
+    cluster.worker_nodes.remove(node)
+
+
+def raylet(node) -> int:
+    """Process id of a node's raylet, the parent of its workers."""
+    return node.all_processes["raylet"][0].process.pid
+
+
+def workers(node) -> list[int]:
+    """Process ids of a node's workers."""
+    found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        parents[int(path.parent.name)] = int(fields[1])
-    for pid in (raylet, *(pid for pid, parent in parents.items() if parent == raylet)):
-        os.kill(pid, signal.SIGKILL)
-    cluster.worker_nodes.remove(node)
+        if int(fields[1]) == raylet(node):
+            found.append(int(path.parent.name))
+    return found
