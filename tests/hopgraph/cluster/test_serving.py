@@ -215,6 +215,7 @@ def test_threads_of_a_killed_replica_go_on_at_the_other_one_and_no_committed_cal
 
 @pytest.mark.slow
 def test_an_update_lets_runs_end_and_no_log_has_the_key(deployed):
+    """The update also bounds the replicas, which then refuse what is too much."""
     before = deployed.replicas()
     body = {"model": "prism", "messages": [{"role": "user", "content": QUESTION}]}
 
@@ -222,7 +223,7 @@ def test_an_update_lets_runs_end_and_no_log_has_the_key(deployed):
         headers = {"authorization": f"Bearer {KEY}", "x-hopgraph-thread": f"{HELD}{number}"}
         return httpx.post(f"{deployed.url}/chat/completions", json=body, headers=headers, timeout=serving.GRACE)
 
-    with ThreadPoolExecutor() as pool, deployed.updated(runs=100):
+    with ThreadPoolExecutor(6) as pool, deployed.updated(runs=1, queue=0):
         asking = [pool.submit(ask, number) for number in range(4)]
         try:
             until(lambda: set(deployed.replicas()) - set(before))  # an old one is being stopped
@@ -230,7 +231,15 @@ def test_an_update_lets_runs_end_and_no_log_has_the_key(deployed):
             GATE.set()
         assert [row.result().status_code for row in asking] == [200] * 4
         until(lambda: len(deployed.replicas()) == 2 and not set(deployed.replicas()) & set(before))
-        assert ask(0).status_code == 200
+        GATE.clear()
+        asking = [pool.submit(ask, number) for number in range(10, 16)]
+        try:
+            until(lambda: any(row.done() for row in asking))  # refused, since no call is answered
+        finally:
+            GATE.set()
+        answers = [row.result() for row in asking]
+        assert {row.status_code for row in answers} == {200, 429}
+        assert all("retry-after" in row.headers for row in answers if row.status_code == 429)
     logs = [path for path in Path(deployed.node.get_logs_dir_path()).rglob("*") if path.is_file()]
     assert any(b"/v1/chat/completions" in path.read_bytes() for path in logs)
     assert [path for path in logs if KEY.encode() in path.read_bytes()] == []
