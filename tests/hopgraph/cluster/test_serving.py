@@ -25,6 +25,7 @@ from openai import AuthenticationError, OpenAI
 
 from hopgraph.cluster import serving
 from hopgraph.methods import METHODS
+from hopgraph.server.options import Options
 from inference.settings import get_settings
 from tests.hopgraph.cluster.conftest import start_cluster, until, workers
 from tests.installed.blocks import read_blocks
@@ -35,7 +36,10 @@ from tests.scripted import Completion, Request, ScriptedModel
 from tests.small import INDEX, QUESTION, build_small
 
 # Ray itself is there without it, and importing Ray Serve takes seconds.
-pytestmark = pytest.mark.skipif(find_spec("fastapi") is None, reason="needs Ray Serve (extra cluster-serve)")
+pytestmark = [
+    pytest.mark.skipif(find_spec("fastapi") is None, reason="needs Ray Serve (extra cluster-serve)"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
 
 KEY = "s3cret-key"
 ROOT = Path(__file__).parents[3]
@@ -263,6 +267,20 @@ def test_a_deployment_has_the_bounds_of_its_arguments_and_shows_no_secret(ready)
     assert built.init_args[0].options.runs == 8
     assert built.init_args[0].variables["HOPGRAPH_HOME"] == str(ready)
     assert KEY not in repr(built.init_args)
+
+
+async def test_a_replica_is_healthy_as_long_as_its_health_page_says_so(home, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # a replica sets its process's variables
+    replica = serving.Hopgraph(serving.Setup(Options(key=KEY), {"HOPGRAPH_HOME": str(home)}))
+    app = replica.__serve_build_asgi_app__()
+    transport = httpx.ASGITransport(app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://t") as client:
+        replica.check_health()
+        assert (await client.get("/health")).status_code == 200
+        await app.state.service.stop()
+        with pytest.raises(RuntimeError, match="being stopped"):
+            replica.check_health()
+        assert (await client.get("/health")).status_code == 503
 
 
 @pytest.mark.parametrize(
