@@ -128,6 +128,7 @@ def test_a_replica_of_the_compose_file_has_a_command_and_variables_that_exist(mo
     assert "/health" in script
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
 def test_the_ray_serve_configuration_has_the_form_and_the_arguments_that_exist():
     schema = pytest.importorskip("ray.serve.schema", reason="needs Ray Serve (extra cluster-serve)")
     given = yaml.safe_load(YAML["serve.yaml"].code)

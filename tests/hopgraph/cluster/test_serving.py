@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from openai import AuthenticationError, OpenAI
 
 from hopgraph.cluster import serving
 from hopgraph.methods import METHODS
+from hopgraph.server.options import Options
 from inference.settings import get_settings
 from tests.hopgraph.cluster.conftest import start_cluster, until, workers
 from tests.installed.blocks import read_blocks
@@ -33,8 +35,11 @@ from tests.replies import proper_text
 from tests.scripted import Completion, Request, ScriptedModel
 from tests.small import INDEX, QUESTION, build_small
 
-pytest.importorskip("fastapi", reason="needs Ray Serve (extra cluster-serve)")
-pytest.importorskip("ray.serve", reason="needs Ray Serve (extra cluster-serve)")
+# Ray itself is there without it, and importing Ray Serve takes seconds.
+pytestmark = [
+    pytest.mark.skipif(find_spec("fastapi") is None, reason="needs Ray Serve (extra cluster-serve)"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
 
 KEY = "s3cret-key"
 ROOT = Path(__file__).parents[3]
@@ -215,6 +220,7 @@ def test_threads_of_a_killed_replica_go_on_at_the_other_one_and_no_committed_cal
 
 @pytest.mark.slow
 def test_an_update_lets_runs_end_and_no_log_has_the_key(deployed):
+    """The update also bounds the replicas, which then refuse what is too much."""
     before = deployed.replicas()
     body = {"model": "prism", "messages": [{"role": "user", "content": QUESTION}]}
 
@@ -222,7 +228,7 @@ def test_an_update_lets_runs_end_and_no_log_has_the_key(deployed):
         headers = {"authorization": f"Bearer {KEY}", "x-hopgraph-thread": f"{HELD}{number}"}
         return httpx.post(f"{deployed.url}/chat/completions", json=body, headers=headers, timeout=serving.GRACE)
 
-    with ThreadPoolExecutor() as pool, deployed.updated(runs=100):
+    with ThreadPoolExecutor(6) as pool, deployed.updated(runs=1, queue=0):
         asking = [pool.submit(ask, number) for number in range(4)]
         try:
             until(lambda: set(deployed.replicas()) - set(before))  # an old one is being stopped
@@ -230,7 +236,15 @@ def test_an_update_lets_runs_end_and_no_log_has_the_key(deployed):
             GATE.set()
         assert [row.result().status_code for row in asking] == [200] * 4
         until(lambda: len(deployed.replicas()) == 2 and not set(deployed.replicas()) & set(before))
-        assert ask(0).status_code == 200
+        GATE.clear()
+        asking = [pool.submit(ask, number) for number in range(10, 16)]
+        try:
+            until(lambda: any(row.done() for row in asking))  # refused, since no call is answered
+        finally:
+            GATE.set()
+        answers = [row.result() for row in asking]
+        assert {row.status_code for row in answers} == {200, 429}
+        assert all("retry-after" in row.headers for row in answers if row.status_code == 429)
     logs = [path for path in Path(deployed.node.get_logs_dir_path()).rglob("*") if path.is_file()]
     assert any(b"/v1/chat/completions" in path.read_bytes() for path in logs)
     assert [path for path in logs if KEY.encode() in path.read_bytes()] == []
@@ -253,6 +267,20 @@ def test_a_deployment_has_the_bounds_of_its_arguments_and_shows_no_secret(ready)
     assert built.init_args[0].options.runs == 8
     assert built.init_args[0].variables["HOPGRAPH_HOME"] == str(ready)
     assert KEY not in repr(built.init_args)
+
+
+async def test_a_replica_is_healthy_as_long_as_its_health_page_says_so(home, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # a replica sets its process's variables
+    replica = serving.Hopgraph(serving.Setup(Options(key=KEY), {"HOPGRAPH_HOME": str(home)}))
+    app = replica.__serve_build_asgi_app__()
+    transport = httpx.ASGITransport(app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://t") as client:
+        replica.check_health()
+        assert (await client.get("/health")).status_code == 200
+        await app.state.service.stop()
+        with pytest.raises(RuntimeError, match="being stopped"):
+            replica.check_health()
+        assert (await client.get("/health")).status_code == 503
 
 
 @pytest.mark.parametrize(
