@@ -81,10 +81,10 @@ QUOTAS: Mapping[str, int] = {
     "ircot/reasoner": 20,
     "iter_retgen/drafter": 45,
     "parrag/accuracy_judge": 120,
-    "parrag/actor": 120,
+    "parrag/actor": 70,
     "parrag/attribution_judge": 120,
-    "parrag/generator": 80,
-    "parrag/planner": 240,
+    "parrag/generator": 50,
+    "parrag/planner": 180,
     "parrag/refiner": 130,
     "parrag/reviser": 8,
     "prism/adder": 30,
@@ -104,7 +104,7 @@ QUOTAS: Mapping[str, int] = {
     "search_o1/reasoner": 150,
     "self_ask/asker": 340,
     "self_ask/generator": 150,
-    "standard_rag/generator": 1500,
+    "standard_rag/generator": 900,
     "no_retrieval/generator": 0,
     "adaptive_retrieval/generator": 0,
 }
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags.add_argument("--to", type=Path, required=True, help="folder to write")
     flags.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of questions")
     flags.add_argument("--methods", type=int, default=2, help="methods that play each decomposed question")
-    flags.add_argument("--whole", type=int, default=1500, help="multi-hop questions that are read at once")
+    flags.add_argument("--whole", type=int, default=900, help="multi-hop questions that are read at once")
     flags.add_argument("--single", type=int, default=900, help="questions of one hop")
     flags.add_argument("--pairs", type=int, default=150, help="questions that CompactRAG plays")
     flags.add_argument("--scale", type=float, default=1.0, help="factor of all quotas: fewer examples, less time")
