@@ -63,10 +63,7 @@ def merged_model(base: Path, lora: Path) -> Path:
 def _merge(base: Path, lora: Path, to: Path) -> None:
     from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, quants
 
-    try:
-        changes = _changes(lora)
-    except (IndexError, KeyError, TypeError, NotImplementedError) as error:  # what gguf raises for a damaged file
-        raise ValueError(f"{lora} can't be read as an adapter: {error}") from error
+    changes = _changes(lora)
     reader = GGUFReader(base)
     writer = GGUFWriter(to, str(_metadata(reader, "general.architecture")))
     _copy_metadata(reader, writer)
@@ -88,15 +85,28 @@ def _merge(base: Path, lora: Path, to: Path) -> None:
     writer.close()
 
 
-def _changes(lora: Path) -> dict[str, Matrix]:
-    """What an adapter adds to each weight matrix: B A alpha / rank (Hu et al. 2021, Sec. 4.1)."""
+def read_adapter(lora: Path) -> tuple[float, dict[str, Matrix]]:
+    """Alpha of a LoRA adapter (GGUF), and its matrices by name: `NAME.lora_a` and `NAME.lora_b` of the weights NAME.
+
+    Raises:
+        OSError: The file can't be read.
+        ValueError: It is no LoRA adapter, or damaged.
+    """
     from gguf import GGUFReader, quants
 
-    reader = GGUFReader(lora)
-    if _metadata(reader, "adapter.type") != "lora":
-        raise ValueError(f"{lora} is no LoRA adapter")
-    alpha = float(_metadata(reader, "adapter.lora.alpha"))
-    halves = {tensor.name: quants.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
+    try:
+        reader = GGUFReader(lora)
+        if _metadata(reader, "adapter.type") != "lora":
+            raise ValueError(f"{lora} is no LoRA adapter")
+        alpha = float(_metadata(reader, "adapter.lora.alpha"))
+        return alpha, {tensor.name: quants.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
+    except (IndexError, KeyError, TypeError, NotImplementedError) as error:  # what gguf raises for a damaged file
+        raise ValueError(f"{lora} can't be read as an adapter: {error}") from error
+
+
+def _changes(lora: Path) -> dict[str, Matrix]:
+    """What an adapter adds to each weight matrix: B A alpha / rank (Hu et al. 2021, Sec. 4.1)."""
+    alpha, halves = read_adapter(lora)
     changes = {}
     for name, a in halves.items():
         if name.endswith(".lora_a"):

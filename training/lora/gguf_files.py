@@ -136,18 +136,16 @@ def read_lora(file: Path, base: Path, model: Any) -> None:
     Raises:
         InputError: The file can't be read, or its adapter has another shape than the model's.
     """
-    import gguf
     import torch
+
+    from inference.merging import read_adapter
 
     config, name, rotary = _architecture(base)
     names = _names(config, name)
     try:
-        reader = gguf.GGUFReader(file)
-        field = reader.get_field(gguf.Keys.Adapter.LORA_ALPHA)
-        alpha = None if field is None else field.contents()
-        halves = {one.name: gguf.quants.dequantize(one.data, one.tensor_type) for one in reader.tensors}
-    except (OSError, ValueError, IndexError, KeyError, NotImplementedError) as error:
-        raise InputError(f"{file} can't be read as an adapter: {error}") from error
+        alpha, halves = read_adapter(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--adapter: {error}") from error
     wanted = model.peft_config[model.active_adapter].lora_alpha
     if alpha != wanted:
         raise InputError(f"{file}: its alpha is {alpha}, not {wanted}", hint="set --rank to the rank of the adapter")

@@ -143,7 +143,7 @@ def test_an_adapter_that_was_written_is_read_back_and_one_of_another_rank_is_ref
     with pytest.raises(InputError, match="is needed"):
         read_lora(file, base, fresh(8))
     file.write_bytes(b"GGUF")
-    with pytest.raises(InputError, match="can't be read"):
+    with pytest.raises(InputError, match="--adapter: "):
         read_lora(file, base, model)
 
 
