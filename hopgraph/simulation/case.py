@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 
 from hopgraph.evaluation.metrics import normalise
 from inference.limits import QUESTION_LENGTH
@@ -14,6 +15,12 @@ from nodes.kit.rendering import quoted
 
 REFERENCE = re.compile(r"#(\d)")
 """Placeholder for the answer of an earlier fact."""
+_HEAD = re.compile(
+    r"(?:(?:at|from|in|of|on|to) )?(?:which|what) (?:(?:is|was|are|were) the (?:name of the )?)?([a-z]+)", re.I
+)
+"""What a sub-question in words asks for: its noun."""
+_NO_NOUN = re.compile(r"are|by|did|do|does|has|have|in|is|of|other|to|was|were|will|would")
+_BY_WORD = {"who": "person", "whom": "person", "where": "place", "when": "date"}
 _PHRASES = 8
 """Maximum wordings of a sub-question: each answer it needs is named or described."""
 
@@ -102,7 +109,7 @@ class Case:
         """The sub-question with known answers filled in and others described; each attempt has another wording."""
 
         def put_in(number: int) -> str:
-            return self._name(number, values)
+            return self.name(number, values)
 
         if attempt == 1 and fact.relation:
             return f"{_filled(fact.subject, put_in)} {fact.relation}"
@@ -118,11 +125,26 @@ class Case:
 
     def subject(self, fact: Fact, values: Mapping[int, str]) -> str:
         """The subject of a fact's relation, with known answers filled in and others described."""
-        return _tidy(_filled(fact.subject, lambda number: self._name(number, values)))
+        return _tidy(_filled(fact.subject, lambda number: self.name(number, values)))
 
-    def _name(self, number: int, values: Mapping[int, str]) -> str:
+    def pronoun(self, fact: Fact) -> str:
+        """Words for a fact's unknown answer where the fact was asked for before: `this director`, `this place`."""
+        relation = fact.relation.partition(" of ")[0].split()
+        head = _HEAD.match(fact.words)
+        nouns = (relation[-1] if relation else "", head[1].casefold() if head else "")
+        found = next((noun for noun in nouns if noun.isalpha() and not _NO_NOUN.fullmatch(noun)), "")
+        return f"this {found or _BY_WORD.get(fact.words.partition(' ')[0].casefold(), 'answer')}"
+
+    def description(self, fact: Fact, values: Mapping[int, str]) -> str:
+        """What a fact's value is, without the value: `the place of birth of John Hanson`, or `of this director`."""
+        if not fact.relation:
+            return self.pronoun(fact).replace("this", "the", 1)
+        known = {number: values.get(number) or self.pronoun(self.fact(number)) for number in fact.needs}
+        return f"the {fact.relation} of {self.subject(fact, known)}"
+
+    def name(self, number: int, values: Mapping[int, str] = MappingProxyType({})) -> str:
         """A fact's value if known; else a description that doesn't reveal it: `the director of Northern Lights`."""
-        return values.get(number) or _noun(self.fact(number), lambda other: self._name(other, values))
+        return values.get(number) or _noun(self.fact(number), lambda other: self.name(other, values))
 
     def values(
         self, shown: Iterable[int] = (), stated: Mapping[int, str] | None = None, known: Collection[int] = ()
@@ -219,4 +241,4 @@ def _noun(fact: Fact, put_in: Callable[[int], str]) -> str:
 
 
 def _tidy(text: str) -> str:
-    return re.sub(r" (?=['’]s\b|[?,.])", "", text).replace("the the ", "the ")
+    return re.sub(r"\bthe (?=(?:the|this) )", "", re.sub(r" (?=['’]s\b|[?,.])", "", text), flags=re.I)

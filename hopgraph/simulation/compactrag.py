@@ -17,9 +17,7 @@ def _graph(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     case = the_case(prompt)
     rows = []
     for fact in case.facts:
-        one = case.fact(fact.needs[0]) if len(fact.needs) == 1 else None
-        word = f"this {one.relation}" if one and one.relation and one.relation.isalpha() else ""
-        text = case.ask(fact, {number: word or f"#{number}" for number in fact.needs})
+        text = case.ask(fact, {number: case.pronoun(case.fact(number)) for number in fact.needs})
         rows.append({"question": text, "depends_on": list(fact.needs)})
     return {"subquestions": [{"question": case.question, "depends_on": []}] if errs else rows[:16]}
 

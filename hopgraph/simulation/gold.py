@@ -13,9 +13,12 @@ from inference.errors import InputError
 from stores.passages import Passage
 
 NOUNS = {
+    "award received": "award",
     "educated at": "school",
     "owned by": "owner",
     "followed by": "successor",
+    "follows": "predecessor",
+    "founded by": "founder",
     "named after": "namesake",
     "member of": "organization",
     "member of sports team": "sports team",

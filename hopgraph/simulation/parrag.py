@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import re
 
-from hopgraph.simulation.answering import all_questions, answer_from_steps, resolved, the_case
-from hopgraph.simulation.case import same, squeezed
+from hopgraph.simulation.answering import answer_from_steps, resolved, the_case
+from hopgraph.simulation.case import Case, Fact, same, squeezed
 from hopgraph.simulation.kit import CLAIM, Agents, Prompt, Reply, Role
 
 JUDGED = re.compile(r"^Answer: (?P<answer>.*)$", re.MULTILINE)
 _STEP = re.compile(r'<step number="\d+">\nThought: .*\nQuestion: (.*)\nAnswer: (.*)\nEvidence: .*\n</step>')
+_ORIGINAL = re.compile(r"^The user's question: (.*)$", re.MULTILINE)
 
 
 def _plan(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
+    """A step for each fact, with a thought that says what it finds; what is compared is compared in a last step."""
     case = the_case(prompt)
-    steps = [
-        {"thought": "A fact that the answer rests on.", "question": text, "action": "Retrieve"}
-        for text in all_questions(case)
-    ]
+    steps = [_step(case, fact) for fact in case.facts]
     if len(case.last) > 1:
         steps.append({"thought": "The facts are compared.", "question": case.question, "action": "Answer"})
     if errs:
         steps = [{"thought": "It can be looked up.", "question": case.question, "action": "Retrieve"}]
     return {"steps": steps}
+
+
+def _step(case: Case, fact: Fact) -> dict[str, str]:
+    """The step that finds a fact. It names an answer that it needs as `this director` if no other step finds one."""
+    words = {number: case.pronoun(case.fact(number)) for number in fact.needs}
+    others = [case.pronoun(one) for one in case.facts if one.number != fact.number]
+    unique = {number: word for number, word in words.items() if others.count(word) == 1}
+    found = case.description(fact, {number: case.name(number) for number in fact.needs if number not in unique})
+    final = case.last == (fact,)
+    return {
+        "thought": f"{found[0].upper()}{found[1:]} is {'the answer' if final else 'needed'}.",
+        "question": case.ask(fact, unique),
+        "action": "Retrieve",
+    }
 
 
 def _act(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
@@ -60,7 +73,8 @@ def _attribute(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 
 def _refine(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     """The next step's question with the answers so far filled in."""
-    for case in agents.find(prompt.question):
+    original = _ORIGINAL.search(prompt.text)
+    for case in agents.find(original[1]) if original else ():
         form = case.form_of(prompt.question)
         if form is not None and not errs:
             stated, known = prompt.stated(case, _STEP.findall(prompt.text))

@@ -23,7 +23,7 @@ def _take_turn(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         return {"thought": "The passages say so.", "action": "finish", "argument": answer}
     if found is None and wanted and len(searched) < len(_TRIES) and '- "search"' in prompt.text:
         words = case.ask(wanted, values, _TRIES[len(searched)])
-        return {"thought": "A fact is missing.", "action": "search", "argument": words[:200]}
+        return {"thought": f"I need {case.description(wanted, values)}.", "action": "search", "argument": words[:200]}
     thought = "The passages say so." if found else "It can't be found."
     return {"thought": thought, "action": "finish", "argument": or_mistake(agents, prompt, found, errs)}
 

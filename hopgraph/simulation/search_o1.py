@@ -26,7 +26,7 @@ def _reason(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     attempts = times_asked(case, wanted, [(query, "") for query in _SEARCH.findall(prompt.text)]) if wanted else 0
     if not errs and found is None and wanted and attempts < 3 and '- "search"' in prompt.text:
         text = case.ask(wanted, values, attempts)
-        return {"reasoning": "A fact is missing.", "action": "search", "text": text}
+        return {"reasoning": f"I need {case.description(wanted, values)}.", "action": "search", "text": text}
     answer = or_mistake(agents, prompt, found, errs)
     return {"reasoning": "It is known." if found else "It can't be found.", "action": "answer", "text": answer}
 

@@ -66,45 +66,45 @@ _USUAL = 60
 QUOTAS: Mapping[str, int] = {
     "adaptive_rag/multi_step_reader": 20,
     "adaptive_rag/reasoner": 20,
-    "adaptive_rag/router": 200,
+    "adaptive_rag/router": 160,
     "adaptive_rag/single_step_reader": 10,
     "adaptive_retrieval/reader": 60,
-    "compactrag/decomposer": 150,
-    "compactrag/generator": 70,
-    "hanrag/ending_discriminator": 360,
+    "compactrag/decomposer": 400,
+    "compactrag/generator": 140,
+    "hanrag/ending_discriminator": 240,
     "hanrag/generator": 350,
-    "hanrag/refiner": 260,
-    "hanrag/relevance_discriminator": 560,
-    "hanrag/router": 200,
+    "hanrag/refiner": 400,
+    "hanrag/relevance_discriminator": 240,
+    "hanrag/router": 180,
     "hanrag/synthesizer": 180,
     "ircot/generator": 20,
     "ircot/reasoner": 20,
     "iter_retgen/drafter": 45,
     "parrag/accuracy_judge": 120,
-    "parrag/actor": 70,
+    "parrag/actor": 110,
     "parrag/attribution_judge": 120,
-    "parrag/generator": 50,
-    "parrag/planner": 180,
-    "parrag/refiner": 130,
+    "parrag/generator": 100,
+    "parrag/planner": 600,
+    "parrag/refiner": 400,
     "parrag/reviser": 8,
     "prism/adder": 30,
-    "prism/analyzer": 180,
+    "prism/analyzer": 300,
     "prism/generator": 120,
     "prism/selector": 70,
-    "probtree/child_aggregating": 120,
+    "probtree/child_aggregating": 160,
     "probtree/closed_book": 30,
-    "probtree/decomposer": 200,
+    "probtree/decomposer": 450,
     "probtree/open_book": 70,
     "prunerag/aggregator": 30,
     "prunerag/decomposer": 75,
     "prunerag/extractor": 10,
     "prunerag/summarizer": 12,
-    "react/agent": 45,
+    "react/agent": 60,
     "search_o1/reason_in_documents": 35,
-    "search_o1/reasoner": 150,
-    "self_ask/asker": 340,
+    "search_o1/reasoner": 220,
+    "self_ask/asker": 480,
     "self_ask/generator": 150,
-    "standard_rag/generator": 900,
+    "standard_rag/generator": 750,
     "no_retrieval/generator": 0,
     "adaptive_retrieval/generator": 0,
 }
@@ -120,6 +120,20 @@ VERDICTS = frozenset(
     }
 )
 """Skills whose examples are chosen by the reply, so that no verdict is learned because it is frequent."""
+DECOMPOSERS = frozenset(
+    {
+        "compactrag/decomposer",
+        "hanrag/refiner",
+        "parrag/planner",
+        "prism/analyzer",
+        "probtree/decomposer",
+        "prunerag/decomposer",
+        "self_ask/asker",
+    }
+)
+"""Skills that take questions apart. Questions of one hop teach them to repeat the question."""
+SINGLES = 0.15
+"""Greatest share of a decomposer's examples from questions of one hop."""
 _NOTHING = '{"evidence": []}'
 _UNNAMED = "the answer to “"
 """How an unknown answer is described where the data gives no relation: nobody would ask so."""
@@ -199,6 +213,10 @@ def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: f
         silent = labels.pop("abstains", [])
         kept += silent[: round(room * ABSTAINING) if labels else room]
         room -= round(room * ABSTAINING) if labels else room
+        if skill in DECOMPOSERS and len(labels) > 1:
+            single = labels.pop("single", [])[: round(room * SINGLES)]
+            kept += single
+            room -= len(single)
         for number, rows in enumerate(sorted(labels.values(), key=len)):
             share = rows[: room // (len(labels) - number)]
             kept += share
@@ -223,10 +241,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags.add_argument("--data", type=Path, required=True, help="folder with train/ and the data sets")
     flags.add_argument("--to", type=Path, required=True, help="folder to write")
     flags.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of questions")
-    flags.add_argument("--methods", type=int, default=2, help="methods that play each decomposed question")
+    flags.add_argument("--methods", type=int, default=4, help="methods that play each decomposed question")
     flags.add_argument("--whole", type=int, default=900, help="multi-hop questions that are read at once")
     flags.add_argument("--single", type=int, default=900, help="questions of one hop")
-    flags.add_argument("--pairs", type=int, default=150, help="questions that CompactRAG plays")
+    flags.add_argument("--pairs", type=int, default=400, help="questions that CompactRAG plays")
     flags.add_argument("--scale", type=float, default=1.0, help="factor of all quotas: fewer examples, less time")
     flags.add_argument("--seed", type=int, default=0, help="decides who plays what, and which examples are chosen")
     options = flags.parse_args(arguments)

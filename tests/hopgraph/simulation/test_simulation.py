@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -101,6 +102,79 @@ def test_sub_questions_tell_nothing_that_is_not_known():
     assert case.form_of("What is the place of birth of Somebody Else?").fact == birth
     assert case.form_of("What is the colour of bananas?") is None
     assert case.ask(director, {}) == "What is the director of Northern Lights?"
+
+
+def test_an_unknown_answer_is_named_by_what_it_is():
+    director, birth = gold(BRIDGE).facts
+    case = gold(BRIDGE)
+    assert case.pronoun(director) == "this director"
+    assert case.pronoun(birth) == "this place"
+    assert case.description(birth, {}) == "the place of birth of this director"
+    assert case.description(birth, {1: "John Hanson"}) == "the place of birth of John Hanson"
+    film, maker = gold(WORDS).facts
+    assert [gold(WORDS).pronoun(fact) for fact in (film, maker)] == ["this film", "this person"]
+    assert gold(WORDS).description(film, {}) == "the film"
+
+
+@pytest.mark.parametrize(
+    ("words", "pronoun"),
+    [
+        ("At which university was Ann Lee?", "this university"),
+        ("What was the name of the newspaper?", "this newspaper"),
+        ("What did Ann Lee die of?", "this answer"),
+        ("Where is Oslo?", "this place"),
+        ("when did #1 open", "this date"),
+        ("Name a river.", "this answer"),
+    ],
+)
+def test_a_sub_question_in_words_says_what_it_asks_for(words, pronoun):
+    case = gold(WORDS)
+    assert case.pronoun(replace(case.facts[0], words=words)) == pronoun
+
+
+def planned(row):
+    body = {"messages": [{"role": "user", "content": f"<question>{row['question']}</question>"}]}
+    return json.loads(PerfectAgents([gold(row)])(Request("thread.parrag.planner.0", body)).text)["steps"]
+
+
+def test_a_plan_does_not_repeat_the_question():
+    assert planned(BRIDGE) == [
+        {
+            "thought": "The director of Northern Lights is needed.",
+            "question": "What is the director of Northern Lights?",
+            "action": "Retrieve",
+        },
+        {
+            "thought": "The place of birth of this director is the answer.",
+            "question": "What is the place of birth of this director?",
+            "action": "Retrieve",
+        },
+    ]
+    # Two directors have to be told apart.
+    assert [step["question"] for step in planned(COMPARISON)][2:] == [
+        "What is the date of birth of the director of Northern Lights?",
+        "What is the date of birth of the director of Red Harbour?",
+        COMPARISON["question"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "refined"),
+    [
+        ("John Hanson", "What is the place of birth of John Hanson?"),
+        ("unknown", "What is the place of birth of the director of Northern Lights?"),
+    ],
+)
+def test_the_refiner_puts_in_what_is_known_and_describes_the_rest(answer, refined):
+    one, other = planned(BRIDGE)
+    text = (
+        f'<step number="1">\nThought: {one["thought"]}\nQuestion: {one["question"]}\nAnswer: {answer}\n'
+        f"Evidence: none\n</step>\n\nThe user's question: {BRIDGE['question']}\n"
+        f"<question>{other['question']}</question>"
+    )
+    body = {"messages": [{"role": "user", "content": text}]}
+    reply = PerfectAgents([gold(COMPARISON), gold(BRIDGE)])(Request("thread.parrag.refiner.0", body))
+    assert json.loads(reply.text) == {"question": refined}
 
 
 def test_a_fact_counts_only_where_it_is_known_whom_it_is_about():

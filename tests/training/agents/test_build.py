@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -91,8 +92,26 @@ def test_what_is_played_depends_on_the_seed_alone(data):
     assert plan != [(one.method, one.lesson.case.question) for one in rounds_of(taught, 1, 3, 5, 5)]
 
 
-def chat(number: int, label: str, question: str) -> Chat:
-    return Chat(id=str(number), skill="a/b", label=label, source="s", question=question, prompt=[], completion=[])
+def chat(number: int, label: str, question: str, skill: str = "a/b") -> Chat:
+    return Chat(id=str(number), skill=skill, label=label, source="s", question=question, prompt=[], completion=[])
+
+
+def test_questions_of_one_hop_are_few_where_questions_are_taken_apart():
+    rows = [
+        chat(n, label, f"{label}{n}", skill)
+        for skill in ("parrag/planner", "a/b")
+        for label in ("single", "decomposed")
+        for n in range(60)
+    ]
+    rows = [{**row, "id": str(number)} for number, row in enumerate(rows)]
+    kept = chosen(rows, {"parrag/planner": 50, "a/b": 50}, seed=0)
+    counts = Counter((row["skill"], row["label"]) for row in kept)
+    assert counts == {
+        ("parrag/planner", "single"): 7,
+        ("parrag/planner", "decomposed"): 39,
+        ("a/b", "single"): 23,
+        ("a/b", "decomposed"): 23,
+    }
 
 
 def test_a_choice_is_balanced_and_keeps_what_is_asked_about_one_question_together():
