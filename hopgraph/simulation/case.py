@@ -184,8 +184,12 @@ class Case:
         """The wrong answer of a comparison, which a wrong value leads to."""
         if (said := normalise(self.answers[0])) in ("yes", "no"):
             return "no" if said == "yes" else "yes"
-        subjects = [self.fact(min(self.below(fact) | {fact.number})).subject for fact in self.last]
-        return next((text for text in subjects if text and not same(text, self.answers[0])), "something else")
+        return next((text for text in self.compared if text and not same(text, self.answers[0])), "something else")
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """What is compared: the subject with which the chain to each of the last facts begins; "" if it has none."""
+        return tuple(self.fact(min(self.below(fact) | {fact.number})).subject for fact in self.last)
 
     def _phrases(self, fact: Fact) -> list[tuple[str, frozenset[int]]]:
         """Wordings of a fact's answer, named and described, each with the facts that it presupposes."""

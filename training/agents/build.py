@@ -28,6 +28,7 @@ from training.agents.play import (
     Exchange,
     Round,
     adding_variants,
+    comparing_variants,
     index_lessons,
     judging_variants,
     play,
@@ -70,28 +71,28 @@ QUOTAS: Mapping[str, int] = {
     "adaptive_rag/single_step_reader": 10,
     "adaptive_retrieval/reader": 60,
     "compactrag/decomposer": 400,
-    "compactrag/generator": 140,
+    "compactrag/generator": 180,
     "hanrag/ending_discriminator": 240,
     "hanrag/generator": 350,
     "hanrag/refiner": 400,
     "hanrag/relevance_discriminator": 240,
     "hanrag/router": 180,
-    "hanrag/synthesizer": 180,
+    "hanrag/synthesizer": 240,
     "ircot/generator": 20,
     "ircot/reasoner": 20,
     "iter_retgen/drafter": 45,
     "parrag/accuracy_judge": 120,
-    "parrag/actor": 110,
+    "parrag/actor": 150,
     "parrag/attribution_judge": 120,
-    "parrag/generator": 100,
+    "parrag/generator": 220,
     "parrag/planner": 600,
     "parrag/refiner": 400,
     "parrag/reviser": 8,
     "prism/adder": 30,
     "prism/analyzer": 300,
-    "prism/generator": 120,
+    "prism/generator": 150,
     "prism/selector": 70,
-    "probtree/child_aggregating": 160,
+    "probtree/child_aggregating": 240,
     "probtree/closed_book": 30,
     "probtree/decomposer": 450,
     "probtree/open_book": 70,
@@ -184,6 +185,8 @@ def as_chat(exchange: Exchange) -> Chat:
         label = exchange.reply
     elif exchange.reply == _NOTHING or NO_ANSWER in exchange.reply or "I don't know" in exchange.reply:
         label = "abstains"
+    elif exchange.compares:
+        label = "compares"
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
         skill=skill,
@@ -272,6 +275,7 @@ def _build(options: Namespace) -> str:
         *judging_variants(exchanges, taught, options.seed),
         *adding_variants(exchanges, taught, options.seed),
     ]
+    exchanges += comparing_variants(exchanges)
     chats = chosen(
         (as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed, options.scale
     )

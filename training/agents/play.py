@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 import re
 import threading
@@ -17,7 +18,7 @@ from hopgraph.indexing import build_index
 from hopgraph.methods import make_context
 from hopgraph.run import ask
 from hopgraph.simulation.agents import PerfectAgents
-from hopgraph.simulation.case import Case
+from hopgraph.simulation.case import Case, same
 from hopgraph.simulation.endpoint import Completion, Endpoint, Request
 from hopgraph.simulation.kit import CLAIM
 from hopgraph.simulation.parrag import JUDGED
@@ -59,6 +60,13 @@ class Exchange:
     reply: str
     outcome: str
     """How the run ended: `right`, `abstained` or `wrong`."""
+
+    @property
+    def compares(self) -> str | None:
+        """The question's answer if this is the reply that compares facts, else None."""
+        answer = self.round.lesson.case.answers[0]
+        compared = len(self.round.lesson.case.last) > 1 and answer in json.loads(self.reply).values()
+        return answer if compared else None
 
     @property
     def is_lesson(self) -> bool:
@@ -223,6 +231,38 @@ def adding_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], se
             left = ", ".join(sorted(dice.sample(labels, dice.randrange(len(labels))), key=labels.index)) or "(none)"
             text = shown[: current.start()] + left + shown[current.end() :]
             yield _answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
+
+
+def comparing_variants(exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
+    """Comparisons again with the two compared values exchanged, and so with the other answer.
+
+    What is compared is then told by the values alone: not by a name that is remembered, nor by the order of the facts.
+
+    Args:
+        exchanges: Exchanges without errors among them are varied.
+    """
+    for one in exchanges:
+        case = one.round.lesson.case
+        if one.round.wrong or one.compares is None or len(case.last) != 2:
+            continue
+        if not any(same(one.compares, name) for name in case.compared):
+            continue  # yes or no, or what neither is called
+        values = [fact.answer for fact in case.last]
+        shown = one.messages[-1].content
+        if any(value not in shown for value in values) or values[0] in values[1] or values[1] in values[0]:
+            continue
+        reply = json.loads(one.reply)
+        others = {key: case.other_answer() if text == one.compares else text for key, text in reply.items()}
+        last = replace(one.messages[-1], content=_exchanged(shown, values))
+        text = _exchanged(json.dumps(others, ensure_ascii=False), values)
+        yield replace(one, messages=(*one.messages[:-1], last), reply=text)
+
+
+def _exchanged(text: str, values: Sequence[str]) -> str:
+    """A text with each of two values in the place of the other."""
+    one, other = values
+    found = re.compile(f"{re.escape(one)}|{re.escape(other)}")
+    return found.sub(lambda match: other if match[0] == one else one, text)
 
 
 def _answered(agents: PerfectAgents, one: Exchange, messages: tuple[Message, ...]) -> Exchange:

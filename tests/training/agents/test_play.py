@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hopgraph.simulation.case import Case, Fact
+from inference.chat import Message
+from training.agents.play import Exchange, Round, comparing_variants
+from training.agents.questions import Lesson
+
+OLD, YOUNG = "3 May 1942", "7 June 1950"
+FACTS = tuple(
+    Fact(number, f"When was {name} born?", name, "date of birth", (), answer, ())
+    for number, (name, answer) in enumerate((("Ann Lee", OLD), ("Bob Ray", YOUNG)), start=1)
+)
+STEPS = f"1. {FACTS[0].words} Answer: {OLD}\n2. {FACTS[1].words} Answer: {YOUNG}"
+SHOWN = f"{STEPS}\n\n<question>Who was born first?</question>"
+
+
+def exchange(answer: str, *, shown: str = SHOWN, wrong: float = 0.0, facts: tuple[Fact, ...] = FACTS) -> Exchange:
+    lesson = Lesson("decomposed", "s", Case("Who was born first?", (answer,), facts), ())
+    messages = (Message("system", f"{OLD} is in the instructions."), Message("user", shown))
+    reply = json.dumps({"thought": f"Ann Lee: {OLD}.", "answer": answer})
+    return Exchange(Round(lesson, "hanrag", "hybrid", wrong), "synthesizer", messages, reply, "right")
+
+
+def test_a_comparison_is_shown_again_with_its_values_exchanged_and_the_other_answer():
+    [found] = comparing_variants([exchange("Ann Lee")])
+    assert found.messages[1].content == SHOWN.replace(OLD, "X").replace(YOUNG, OLD).replace("X", YOUNG)
+    assert found.messages[0] == exchange("Ann Lee").messages[0]
+    assert json.loads(found.reply) == {"thought": f"Ann Lee: {YOUNG}.", "answer": "Bob Ray"}
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        exchange("yes"),
+        exchange("Ann Lee", wrong=0.15),
+        exchange("Ann Lee", shown=SHOWN.replace(YOUNG, "1950")),
+        exchange("Ann Lee", facts=(FACTS[0], replace(FACTS[1], answer="1942"))),
+        exchange("Ann Lee", facts=FACTS[:1]),
+        replace(exchange("Ann Lee"), reply='{"question": "When was Ann Lee born?"}'),
+    ],
+)
+def test_what_is_no_comparison_of_two_shown_values_is_left_alone(one):
+    assert list(comparing_variants([one])) == []
