@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -167,5 +168,7 @@ def test_merged_it_says_what_it_says_with_the_adapter_applied(tmp_path_factory, 
         server.release()
     assert tokens[0] == tokens[1]
     applied, merged = said
-    (likeliest, probability) = max(applied.items(), key=lambda item: item[1])
-    assert merged[likeliest] == pytest.approx(probability, abs=0.1)
+    likeliest, logprob = max(applied.items(), key=lambda item: item[1])
+    assert likeliest == max(merged, key=merged.__getitem__)
+    # Q4_1 with an adapter and Q8_0 without are rounded differently.
+    assert math.exp(merged[likeliest]) == pytest.approx(math.exp(logprob), abs=0.15)
