@@ -175,7 +175,7 @@ def is_held_out(question: str) -> bool:
 
 
 def as_chat(exchange: Exchange) -> Chat:
-    """An exchange as an example."""
+    """An exchange as an example, labelled by what it decides (to ask on, to answer), or else by the question's kind."""
     lesson = exchange.round.lesson
     prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
     facts = json.dumps([prompt, exchange.reply])
@@ -187,6 +187,9 @@ def as_chat(exchange: Exchange) -> Chat:
         label = "abstains"
     elif exchange.compares:
         label = "compares"
+    elif lesson.kind != "single":
+        reply = json.loads(exchange.reply)
+        label = str(reply.get("type") or reply.get("action") or label)
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
         skill=skill,

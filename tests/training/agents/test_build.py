@@ -71,6 +71,15 @@ def test_the_selector_names_sentences_and_the_adder_those_that_are_missing(built
     assert replies["prism/adder"] - nothing
 
 
+def test_asking_on_answering_and_comparing_are_labels(built):
+    labels: dict[str, set[str]] = {}
+    for row in read_chats(built):
+        labels.setdefault(row["skill"], set()).add(row["label"])
+    assert labels["self_ask/asker"] >= {"follow_up", "final"}
+    assert labels["react/agent"] >= {"search", "finish"}
+    assert labels["search_o1/reasoner"] >= {"search", "answer"}
+
+
 def test_verdicts_are_chosen_by_what_they_say(built):
     rows = [row for row in read_chats(built) if row["skill"] == "hanrag/relevance_discriminator"]
     assert {row["label"] for row in rows} == {'{"relevant": true}', '{"relevant": false}'}
