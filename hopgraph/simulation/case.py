@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from types import MappingProxyType
 
 from hopgraph.evaluation.metrics import normalise
 from inference.limits import QUESTION_LENGTH
@@ -142,7 +141,7 @@ class Case:
         known = {number: values.get(number) or self.pronoun(self.fact(number)) for number in fact.needs}
         return f"the {fact.relation} of {self.subject(fact, known)}"
 
-    def name(self, number: int, values: Mapping[int, str] = MappingProxyType({})) -> str:
+    def name(self, number: int, values: Mapping[int, str]) -> str:
         """A fact's value if known; else a description that doesn't reveal it: `the director of Northern Lights`."""
         return values.get(number) or _noun(self.fact(number), lambda other: self.name(other, values))
 

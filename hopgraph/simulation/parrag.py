@@ -29,7 +29,7 @@ def _step(case: Case, fact: Fact) -> dict[str, str]:
     words = {number: case.pronoun(case.fact(number)) for number in fact.needs}
     others = [case.pronoun(one) for one in case.facts if one.number != fact.number]
     unique = {number: word for number, word in words.items() if others.count(word) == 1}
-    found = case.description(fact, {number: case.name(number) for number in fact.needs if number not in unique})
+    found = case.description(fact, {number: case.name(number, {}) for number in fact.needs if number not in unique})
     final = case.last == (fact,)
     return {
         "thought": f"{found[0].upper()}{found[1:]} is {'the answer' if final else 'needed'}.",
