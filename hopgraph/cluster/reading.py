@@ -11,7 +11,7 @@ from hopgraph.cluster.files import Tail, held
 from hopgraph.cluster.tasks import RESUME, RETRIES, finish
 from hopgraph.evaluation import identity
 from hopgraph.evaluation.folder import differences
-from hopgraph.knowledge.parts import Part, as_line, start_parts, take_line
+from hopgraph.knowledge.parts import Part, as_line, open_parts, start_parts, take_line
 from hopgraph.knowledge.reading import Outcome, Passages, read_passages
 from inference.encoders.vectors import Vectors
 from inference.errors import HopgraphError, InputError, StoreError
@@ -63,8 +63,9 @@ class RayReaders:
         if not waiting:
             return Outcome()
         wanted = worker_count(self._cluster, self._workers)
+        unfinished = open_parts(index.name)
         parts = start_parts(index.name, max(1, min(wanted, len(waiting))))
-        if self._workers is not None and len(parts) not in (wanted, len(waiting)):
+        if unfinished and self._workers is not None and len(parts) != wanted:
             self._note(f"--workers: the unfinished reading keeps its {len(parts)} parts")
         asked, outcome = set(waiting), Outcome()
         if retried := asked & base.failed():
