@@ -25,17 +25,25 @@ ABOUT = About(
 
 
 def after_asker(state: SelfAskState) -> str:
-    """A follow-up question is looked up; an answer ends the run."""
+    """A follow-up question is looked up, a repeated one is not; an answer ends the run."""
+    if state["repeated"]:
+        return "asked before"
     return "follow-up question" if state["seed"] else "final answer"
 
 
 builder = StateGraph(SelfAskState, context_schema=SelfAskContext, input_schema=QuestionInput)
-builder.add_node("intake", intake(resets=lambda given: {"at": "", "seed": "", "chain": Overwrite([])}))
+builder.add_node(
+    "intake", intake(resets=lambda given: {"at": "", "seed": "", "repeated": False, "chain": Overwrite([])})
+)
 builder.add_node("asker", asker)
 builder.add_node("retriever", hop_retriever())
 builder.add_node("generator", hop_generator("self_ask/intermediate"))
 
-AFTER_ASKER: dict[Hashable, str] = {"follow-up question": "retriever", "final answer": END}
+AFTER_ASKER: dict[Hashable, str] = {
+    "follow-up question": "retriever",
+    "asked before": "asker",
+    "final answer": END,
+}
 builder.add_edge(START, "intake")
 builder.add_edge("intake", "asker")
 builder.add_conditional_edges("asker", after_asker, AFTER_ASKER)

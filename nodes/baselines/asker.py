@@ -13,7 +13,7 @@ from nodes.baselines.state import SelfAskState
 from nodes.chain import chain_evidence, hop_id, next_hop, written
 from nodes.generator import Answer, read_answer
 from nodes.kit.model import Items, ask_model
-from nodes.kit.rendering import plain, quoted
+from nodes.kit.rendering import plain, query_key, quoted
 from nodes.kit.steps import logged
 
 
@@ -49,18 +49,19 @@ _ONLY_FINAL = '- {"type": "final", "answer": "..."}: the question has to be answ
 async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[str, Any]:
     """Ask the next follow-up question, or end the run with the answer.
 
-    After the last follow-up question that is allowed only the answer is. A first output that can't be parsed
-    makes the question itself the follow-up question, and the step records it; a later one, or if none is allowed, fails
-    the run. A later empty question ends it without an answer.
+    After the last follow-up question that is allowed only the answer is. A repeated question is not looked up again:
+    the model is asked once more, for the answer. A first output that can't be parsed makes the question itself the
+    follow-up question, and the step records it; a later one, or if none is allowed, fails the run. A later empty
+    question ends it without an answer.
     """
-    chain, at = state["chain"], hop_id(next_hop(state))
-    may_ask = len(chain) < runtime.context.max_follow_ups
+    chain, at, repeated = state["chain"], hop_id(next_hop(state)), state["repeated"]
+    may_ask = len(chain) < runtime.context.max_follow_ups and not repeated
     asked = await ask_model(
         runtime,
         "self_ask/asker",
         FollowUpOrFinal if may_ask else OnlyFinal,
         {"question": quoted(state["question"]), "choices": f"{_FOLLOW_UP}\n{_FINAL}" if may_ask else _ONLY_FINAL},
-        at=f"{at}/asker",
+        at=f"{at}/asker/final" if repeated else f"{at}/asker",
         items=Items("chain", written(chain)),
         role="generator",
     )
@@ -70,15 +71,16 @@ async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[s
     if (asked.problem or empty) and may_ask and not chain:
         seed = state["question"]
     if seed:
+        repeated = query_key(seed) in {query_key(hop["question"]) for hop in chain}
         row = asked.step(
             "decompose",
             question=state["question"],
             answer=seed,
-            verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
+            verdict="asked before" if repeated else "",
             problem=empty,
             instead="the question itself is asked",
         )
-        return {"at": at, "seed": seed, **logged(row, asked)}
+        return {"at": at, "seed": seed, "repeated": repeated, **logged(row, asked)}
     # An empty follow-up question was parsed, so the run does not fail: it has no answer.
     final = read_answer(Answer(answer="") if isinstance(chosen, FollowUp) else chosen, runtime.context)
     evidence = chain_evidence(state)
@@ -93,6 +95,7 @@ async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[s
     )
     return {
         "seed": "",
+        "repeated": False,
         **final,
         "error": asked.error,
         "evidence": evidence,

@@ -19,6 +19,8 @@ class SelfAskState(State, total=False):
     """Id of the current hop."""
     seed: str
     """Its follow-up question."""
+    repeated: bool
+    """It was asked before: only the answer is allowed next."""
     candidates: list[PassageRef]
     """Its search results."""
     chain: Annotated[list[Hop], merge_by_id]

@@ -44,6 +44,11 @@ def plain(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", _INVISIBLE.sub("", text)).split())
 
 
+def query_key(query: str) -> str:
+    """What makes two queries the same: their words without case."""
+    return plain(query).casefold()
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun: `1 passage`, `2,000 passages`, `1 search`, `2 searches`."""
     ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"

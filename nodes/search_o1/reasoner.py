@@ -13,7 +13,7 @@ from nodes.generator import Answer, read_answer
 from nodes.kit.abstention import is_abstention
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch
-from nodes.kit.rendering import counted, passage_block, plain, quoted
+from nodes.kit.rendering import counted, passage_block, plain, query_key, quoted
 from nodes.kit.state import PassageRef
 from nodes.kit.steps import logged
 from nodes.search_o1.context import SearchO1Context
@@ -27,11 +27,6 @@ _ACTIONS: dict[Action, str] = {
     "search": '- "search": the text is a query; its result is inserted here (at most {left} left)',
     "answer": '- "answer": the text is the final answer',
 }
-
-
-def query_key(query: str) -> str:
-    """What makes two queries the same: their words without case."""
-    return plain(query).casefold()
 
 
 def searches(turns: list[Turn]) -> int:

@@ -88,7 +88,7 @@ async def test_a_question_that_needs_no_follow_up_is_answered_at_once(model):
 
 
 async def test_after_the_last_follow_up_only_the_answer_may_be_said(model):
-    server = model(by_node(asker=[ask(WHO), ask(WHO), ask(WHO), final("Paris")], generator=intermediate))
+    server = model(by_node(asker=[ask(WHO), ask(WHERE), ask("Why?"), final("Paris")], generator=intermediate))
     state = await run(max_follow_ups=2)
     assert server.nodes() == ["asker", "generator", "asker", "generator", "asker", "asker"]
     barred, repair = server.requests[-2], server.requests[-1]
@@ -98,8 +98,20 @@ async def test_after_the_last_follow_up_only_the_answer_may_be_said(model):
     assert "follow_up" in str(server.requests[2].body["response_format"]["json_schema"]["schema"])
     assert "has to be answered now" in barred.prompt
     assert state["answer"] == "Paris"
-    assert steps_of(state)["root/2/asker"]["verdict"] == "asked before"
     assert len(state["chain"]) == 2
+
+
+async def test_a_repeated_question_is_not_looked_up_again_and_only_the_answer_may_be_said(model):
+    again = WHO.upper().replace(" ", "  ")
+    server = model(by_node(asker=[ask(WHO), ask(again), final("Ann Lee")], generator=intermediate))
+    state = await run()
+    assert server.nodes() == ["asker", "generator", "asker", "asker"]
+    assert "has to be answered now" in server.requests[-1].prompt
+    assert (state["answer"], len(state["chain"])) == ("Ann Lee", 1)
+    assert cost_of(state["ledger"])["searches"] == 1
+    steps = steps_of(state)
+    assert steps["root/2/asker"]["verdict"] == "asked before"
+    assert steps["root/2/asker/final"]["kind"] == "answer"
 
 
 @pytest.mark.parametrize("bad", ["Follow up: who?", '{"type": "follow_up"}', {"type": "follow_up", "question": " "}])

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from graphs.search_o1 import after_reasoner
+from nodes.kit.rendering import query_key
 from nodes.search_o1.reason_in_documents import _before
-from nodes.search_o1.reasoner import NOTHING, _read, all_passages, chain, query_key, searches
+from nodes.search_o1.reasoner import NOTHING, _read, all_passages, chain, searches
 from nodes.search_o1.state import turn_id
 from stores.passages import Passage
 
