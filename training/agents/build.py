@@ -175,7 +175,7 @@ def is_held_out(question: str) -> bool:
 
 
 def as_chat(exchange: Exchange) -> Chat:
-    """An exchange as an example, labelled by what it decides (to ask on, to answer), or else by the question's kind."""
+    """An exchange as an example, labelled by what it decides (asking on, answering), else by the question's kind."""
     lesson = exchange.round.lesson
     prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
     facts = json.dumps([prompt, exchange.reply])
@@ -185,11 +185,10 @@ def as_chat(exchange: Exchange) -> Chat:
         label = exchange.reply
     elif exchange.reply == _NOTHING or NO_ANSWER in exchange.reply or "I don't know" in exchange.reply:
         label = "abstains"
-    elif exchange.compares:
-        label = "compares"
     elif lesson.kind != "single":
         reply = json.loads(exchange.reply)
-        label = str(reply.get("type") or reply.get("action") or label)
+        # A comparison is not a third kind of decision: two answers to one question teach to answer too early.
+        label = str(reply.get("type") or reply.get("action") or (exchange.compares and "compares") or label)
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
         skill=skill,

@@ -71,7 +71,7 @@ def test_the_selector_names_sentences_and_the_adder_those_that_are_missing(built
     assert replies["prism/adder"] - nothing
 
 
-def test_asking_on_answering_and_comparing_are_labels(built):
+def test_asking_on_and_answering_are_labels(built):
     labels: dict[str, set[str]] = {}
     for row in read_chats(built):
         labels.setdefault(row["skill"], set()).add(row["label"])

@@ -7,6 +7,7 @@ import pytest
 
 from hopgraph.simulation.case import Case, Fact
 from inference.chat import Message
+from training.agents.build import as_chat
 from training.agents.play import Exchange, Round, comparing_variants
 from training.agents.questions import Lesson
 
@@ -46,3 +47,11 @@ def test_a_comparison_is_shown_again_with_its_values_exchanged_and_the_other_ans
 )
 def test_what_is_no_comparison_of_two_shown_values_is_left_alone(one):
     assert list(comparing_variants([one])) == []
+
+
+def test_a_comparison_has_its_own_label_where_nothing_is_decided():
+    one = exchange("Ann Lee")
+    assert as_chat(one)["label"] == "compares"
+    decided = replace(one, reply='{"type": "final", "answer": "Ann Lee"}')
+    assert as_chat(decided)["label"] == "final"
+    assert as_chat(replace(one, reply='{"answer": "3 May 1942"}'))["label"] == "decomposed"
