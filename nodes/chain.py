@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from nodes.kit.rendering import UNKNOWN, quoted
+from nodes.kit.rendering import UNKNOWN, query_key, quoted
 from nodes.kit.state import PassageRef
 
 
@@ -53,6 +53,11 @@ def next_hop(state: Any) -> int:
 def hop_id(number: int) -> str:
     """Id of a hop and of its first step in the trajectory."""
     return f"root/{number}"
+
+
+def asked_before(question: str, chain: list[Hop]) -> bool:
+    """Whether a hop has this question, whatever its case."""
+    return query_key(question) in {query_key(hop["question"]) for hop in chain}
 
 
 def written(chain: list[Hop]) -> list[str]:

@@ -10,10 +10,10 @@ from pydantic import BaseModel, RootModel
 from inference.limits import LongText, QuestionText
 from nodes.baselines.context import SelfAskContext
 from nodes.baselines.state import SelfAskState
-from nodes.chain import chain_evidence, hop_id, next_hop, written
+from nodes.chain import asked_before, chain_evidence, hop_id, next_hop, written
 from nodes.generator import Answer, read_answer
 from nodes.kit.model import Items, ask_model
-from nodes.kit.rendering import plain, query_key, quoted
+from nodes.kit.rendering import plain, quoted
 from nodes.kit.steps import logged
 
 
@@ -71,7 +71,7 @@ async def asker(state: SelfAskState, runtime: Runtime[SelfAskContext]) -> dict[s
     if (asked.problem or empty) and may_ask and not chain:
         seed = state["question"]
     if seed:
-        repeated = query_key(seed) in {query_key(hop["question"]) for hop in chain}
+        repeated = asked_before(seed, chain)
         row = asked.step(
             "decompose",
             question=state["question"],

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import QuestionText
-from nodes.chain import hop_id, next_hop, written
+from nodes.chain import asked_before, hop_id, next_hop, written
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.state import HanState
 from nodes.kit.model import Items, ask_model
@@ -45,7 +45,7 @@ async def refiner(state: HanState, runtime: Runtime[HanContext]) -> dict[str, An
         "decompose",
         question=state["question"],
         answer=seed,
-        verdict="asked before" if seed in [hop["question"] for hop in chain] else "",
+        verdict="asked before" if asked_before(seed, chain) else "",
         problem="" if refined else "the seed question is empty",
         instead="the question itself is asked",
     )
