@@ -82,8 +82,7 @@ export function App() {
   const save = async (edited: Values, asNode: string | undefined) => {
     const saved = await client.threads.updateState(here!.id, { values: edited, ...(asNode ? { asNode } : {}), ...(place.checkpoint ? { checkpointId: place.checkpoint } : {}) });
     const made = (saved as { checkpoint?: { checkpoint_id?: string } }).checkpoint?.checkpoint_id;
-    go({ checkpoint: made });
-    await thread.load();
+    go({ checkpoint: made }); // which loads it
   };
 
   const steps = live?.steps ?? values.trajectory ?? [];

@@ -36,12 +36,16 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
   const open = useRef<string | undefined>(undefined);
   open.current = thread;
 
+  /** Counts loads: an answer that comes after a later load was begun is not shown. */
+  const loads = useRef(0);
+
   const load = useCallback(async () => {
-    if (!thread || !method) return;
+    const mine = ++loads.current;
+    const current = () => loads.current === mine;
+    if (!thread || !method) return setLoading(false);
     setLoading(true);
     try {
       const state = await client.threads.getState<Values>(thread, checkpoint);
-      const current = () => open.current === thread;
       if (!current()) return;
       setShown(shownOf(state));
       if (!state.checkpoint?.checkpoint_id) return;
@@ -51,9 +55,9 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
         lookups.history(thread, method).then((rows) => current() && setHistory(rows)),
       ]);
     } catch (error) {
-      if (open.current === thread) setProblem(words(error));
+      if (current()) setProblem(words(error));
     } finally {
-      setLoading(false);
+      if (current()) setLoading(false);
     }
   }, [thread, checkpoint, method]);
 
@@ -159,7 +163,7 @@ export function useThread(thread: string | undefined, checkpoint: string | undef
     if (thread && run) await client.runs.cancel(thread, run, true).catch((error) => setProblem(words(error)));
   }, [thread, run]);
 
-  return { shown, history, record, live, running: run !== null, problem, setProblem, loading, load, start, stop };
+  return { shown, history, record, live, running: run !== null, problem, setProblem, loading, start, stop };
 }
 
 function shownOf(state: { values: Values; next: string[]; tasks: unknown[] }): Shown {

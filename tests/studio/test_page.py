@@ -160,6 +160,27 @@ def test_a_state_is_edited_validated_and_continued_and_branches_are_compared(vis
     assert "with=" in visit.page.url
 
 
+def test_a_late_answer_does_not_replace_the_state_of_a_checkpoint_opened_since(visit):
+    visit.open().choose("standard_rag", top_k="2").ask(QUESTION)
+    visit.until("answered")
+    visit.tab("history")
+    before_retriever, before_generator = (
+        visit.page.locator("[data-checkpoint]", has_text=f"→ {node}") for node in ("retriever", "generator")
+    )
+    late = before_generator.get_attribute("data-checkpoint")
+    held = []
+    visit.page.route(f"**/state/{late}", lambda route: held.append(route))
+    before_generator.locator(".entry").click()
+    visit.page.wait_for_function(f"() => location.search.includes('{late}')")
+    before_retriever.locator(".entry").click()
+    visit.until("stopped before retriever")
+    with visit.page.expect_response(f"**/state/{late}"):
+        held[0].continue_()
+    visit.page.wait_for_load_state("networkidle")
+    visit.tab("state")
+    assert visit.page.locator(".now").inner_text() == "stopped before retriever"
+
+
 def test_a_prompt_is_changed_for_one_run_and_the_run_forked(visit, scripted):
     visit.open().choose("standard_rag", top_k="2").ask(QUESTION)
     visit.until("answered")
