@@ -69,43 +69,43 @@ QUOTAS: Mapping[str, int] = {
     "adaptive_rag/reasoner": 20,
     "adaptive_rag/router": 160,
     "adaptive_rag/single_step_reader": 10,
-    "adaptive_retrieval/reader": 80,
-    "compactrag/decomposer": 200,
-    "compactrag/generator": 260,
-    "hanrag/ending_discriminator": 280,
-    "hanrag/generator": 400,
+    "adaptive_retrieval/reader": 50,
+    "compactrag/decomposer": 320,
+    "compactrag/generator": 140,
+    "hanrag/ending_discriminator": 640,
+    "hanrag/generator": 360,
     "hanrag/refiner": 220,
-    "hanrag/relevance_discriminator": 240,
-    "hanrag/router": 180,
+    "hanrag/relevance_discriminator": 1200,
+    "hanrag/router": 300,
     "hanrag/synthesizer": 280,
     "ircot/generator": 20,
     "ircot/reasoner": 20,
     "iter_retgen/drafter": 45,
     "parrag/accuracy_judge": 400,
-    "parrag/actor": 240,
+    "parrag/actor": 200,
     "parrag/attribution_judge": 240,
     "parrag/generator": 400,
-    "parrag/planner": 400,
-    "parrag/refiner": 200,
+    "parrag/planner": 280,
+    "parrag/refiner": 160,
     "parrag/reviser": 8,
-    "prism/adder": 30,
+    "prism/adder": 20,
     "prism/analyzer": 200,
-    "prism/generator": 260,
-    "prism/selector": 70,
-    "probtree/child_aggregating": 280,
+    "prism/generator": 240,
+    "prism/selector": 90,
+    "probtree/child_aggregating": 120,
     "probtree/closed_book": 30,
-    "probtree/decomposer": 250,
-    "probtree/open_book": 90,
+    "probtree/decomposer": 100,
+    "probtree/open_book": 60,
     "prunerag/aggregator": 30,
     "prunerag/decomposer": 75,
     "prunerag/extractor": 10,
     "prunerag/summarizer": 12,
-    "react/agent": 60,
+    "react/agent": 40,
     "search_o1/reason_in_documents": 35,
-    "search_o1/reasoner": 250,
+    "search_o1/reasoner": 140,
     "self_ask/asker": 600,
-    "self_ask/generator": 300,
-    "standard_rag/generator": 850,
+    "self_ask/generator": 280,
+    "standard_rag/generator": 380,
     "no_retrieval/generator": 0,
     "adaptive_retrieval/generator": 0,
 }
@@ -120,21 +120,26 @@ VERDICTS = frozenset(
         "parrag/attribution_judge",
     }
 )
-"""Skills whose examples are chosen by the reply, so that no verdict is learned because it is frequent."""
-DECOMPOSERS = frozenset(
+"""Skills whose examples are chosen by the reply and the number of facts: no verdict is learned because it is frequent,
+nor from the easy questions alone."""
+MULTI_HOP = frozenset(
     {
         "compactrag/decomposer",
         "hanrag/refiner",
+        "parrag/generator",
         "parrag/planner",
+        "prism/adder",
         "prism/analyzer",
+        "prism/selector",
         "probtree/decomposer",
         "prunerag/decomposer",
         "self_ask/asker",
     }
 )
-"""Skills that take questions apart. Questions of one hop teach them to repeat the question."""
+"""Skills that take questions apart, gather for them, or conclude. Questions of one hop teach them to repeat the question,
+to be content with one passage, or to copy."""
 SINGLES = 0.15
-"""Greatest share of a decomposer's examples from questions of one hop."""
+"""Greatest share of such a skill's examples from questions of one hop."""
 _NOTHING = '{"evidence": []}'
 _UNNAMED = "the answer to “"
 """How an unknown answer is described where the data gives no relation: nobody would ask so."""
@@ -175,14 +180,14 @@ def is_held_out(question: str) -> bool:
 
 
 def as_chat(exchange: Exchange) -> Chat:
-    """An exchange as an example, labelled by what it decides (asking on, answering), else by the question's kind."""
+    """An exchange as an example, labelled by what it decides (a verdict, asking on, answering), or the question's kind."""
     lesson = exchange.round.lesson
     prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
     facts = json.dumps([prompt, exchange.reply])
     skill = f"{exchange.round.method}/{exchange.node}"
     label: str = lesson.kind
     if skill in VERDICTS:
-        label = exchange.reply
+        label = f"{exchange.reply} of {len(lesson.case.facts)}"
     elif exchange.reply == _NOTHING or NO_ANSWER in exchange.reply or "I don't know" in exchange.reply:
         label = "abstains"
     elif lesson.kind != "single":
@@ -218,7 +223,7 @@ def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: f
         silent = labels.pop("abstains", [])
         kept += silent[: round(room * ABSTAINING) if labels else room]
         room -= round(room * ABSTAINING) if labels else room
-        if skill in DECOMPOSERS and len(labels) > 1:
+        if skill in MULTI_HOP and len(labels) > 1:
             single = labels.pop("single", [])[: round(room * SINGLES)]
             kept += single
             room -= len(single)
