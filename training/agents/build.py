@@ -29,6 +29,7 @@ from training.agents.play import (
     Round,
     adding_variants,
     comparing_variants,
+    drawing_variants,
     index_lessons,
     judging_variants,
     play,
@@ -77,7 +78,7 @@ QUOTAS: Mapping[str, int] = {
     "hanrag/refiner": 220,
     "hanrag/relevance_discriminator": 1200,
     "hanrag/router": 300,
-    "hanrag/synthesizer": 280,
+    "hanrag/synthesizer": 900,
     "ircot/generator": 20,
     "ircot/reasoner": 20,
     "iter_retgen/drafter": 45,
@@ -92,7 +93,7 @@ QUOTAS: Mapping[str, int] = {
     "prism/analyzer": 200,
     "prism/generator": 240,
     "prism/selector": 90,
-    "probtree/child_aggregating": 120,
+    "probtree/child_aggregating": 200,
     "probtree/closed_book": 30,
     "probtree/decomposer": 100,
     "probtree/open_book": 60,
@@ -136,8 +137,8 @@ MULTI_HOP = frozenset(
         "self_ask/asker",
     }
 )
-"""Skills that take questions apart, gather for them, or conclude. Questions of one hop teach them to repeat the question,
-to be content with one passage, or to copy."""
+"""Skills that take questions apart, gather for them, or conclude. Questions of one hop teach them to repeat the
+question, to be content with one passage, or to copy."""
 SINGLES = 0.15
 """Greatest share of such a skill's examples from questions of one hop."""
 _NOTHING = '{"evidence": []}'
@@ -180,7 +181,7 @@ def is_held_out(question: str) -> bool:
 
 
 def as_chat(exchange: Exchange) -> Chat:
-    """An exchange as an example, labelled by what it decides (a verdict, asking on, answering), or the question's kind."""
+    """An exchange as an example, labelled by what it decides (a verdict, asking on, answering), or by the question."""
     lesson = exchange.round.lesson
     prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
     facts = json.dumps([prompt, exchange.reply])
@@ -193,7 +194,7 @@ def as_chat(exchange: Exchange) -> Chat:
     elif lesson.kind != "single":
         reply = json.loads(exchange.reply)
         # A comparison is not a third kind of decision: two answers to one question teach to answer too early.
-        label = str(reply.get("type") or reply.get("action") or (exchange.compares and "compares") or label)
+        label = str(reply.get("type") or reply.get("action") or _comparison(exchange) or label)
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
         skill=skill,
@@ -203,6 +204,13 @@ def as_chat(exchange: Exchange) -> Chat:
         prompt=prompt,
         completion=[ChatMessage(role="assistant", content=exchange.reply)],
     )
+
+
+def _comparison(exchange: Exchange) -> str:
+    """Which comparison it is: whether two are the same, or which of two."""
+    if exchange.compares is None:
+        return ""
+    return "same or not" if normalised(exchange.compares) in ("yes", "no") else "one of two"
 
 
 def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: float = 1.0) -> list[Chat]:
@@ -282,7 +290,7 @@ def _build(options: Namespace) -> str:
         *judging_variants(exchanges, taught, options.seed),
         *adding_variants(exchanges, taught, options.seed),
     ]
-    exchanges += comparing_variants(exchanges)
+    exchanges += [*comparing_variants(exchanges), *drawing_variants(exchanges, options.seed)]
     chats = chosen(
         (as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed, options.scale
     )
