@@ -174,9 +174,9 @@ def test_a_late_answer_does_not_replace_the_state_of_a_checkpoint_opened_since(v
     visit.page.wait_for_function(f"() => location.search.includes('{late}')")
     before_retriever.locator(".entry").click()
     visit.until("stopped before retriever")
-    with visit.page.expect_response(f"**/state/{late}"):
+    with visit.page.expect_response(f"**/state/{late}") as answer:
         held[0].continue_()
-    visit.page.wait_for_load_state("networkidle")
+    answer.value.finished()
     visit.tab("state")
     assert visit.page.locator(".now").inner_text() == "stopped before retriever"
 

@@ -29,7 +29,6 @@ from training.agents.play import (
     Round,
     adding_variants,
     comparing_variants,
-    drawing_variants,
     index_lessons,
     judging_variants,
     play,
@@ -78,7 +77,7 @@ QUOTAS: Mapping[str, int] = {
     "hanrag/refiner": 220,
     "hanrag/relevance_discriminator": 1200,
     "hanrag/router": 300,
-    "hanrag/synthesizer": 900,
+    "hanrag/synthesizer": 280,
     "ircot/generator": 20,
     "ircot/reasoner": 20,
     "iter_retgen/drafter": 45,
@@ -93,7 +92,7 @@ QUOTAS: Mapping[str, int] = {
     "prism/analyzer": 200,
     "prism/generator": 240,
     "prism/selector": 90,
-    "probtree/child_aggregating": 200,
+    "probtree/child_aggregating": 120,
     "probtree/closed_book": 30,
     "probtree/decomposer": 100,
     "probtree/open_book": 60,
@@ -194,7 +193,7 @@ def as_chat(exchange: Exchange) -> Chat:
     elif lesson.kind != "single":
         reply = json.loads(exchange.reply)
         # A comparison is not a third kind of decision: two answers to one question teach to answer too early.
-        label = str(reply.get("type") or reply.get("action") or _comparison(exchange) or label)
+        label = str(reply.get("type") or reply.get("action") or (exchange.compares and "compares") or label)
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
         skill=skill,
@@ -204,13 +203,6 @@ def as_chat(exchange: Exchange) -> Chat:
         prompt=prompt,
         completion=[ChatMessage(role="assistant", content=exchange.reply)],
     )
-
-
-def _comparison(exchange: Exchange) -> str:
-    """Which comparison it is: whether two are the same, or which of two."""
-    if exchange.compares is None:
-        return ""
-    return "same or not" if normalised(exchange.compares) in ("yes", "no") else "one of two"
 
 
 def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: float = 1.0) -> list[Chat]:
@@ -290,7 +282,7 @@ def _build(options: Namespace) -> str:
         *judging_variants(exchanges, taught, options.seed),
         *adding_variants(exchanges, taught, options.seed),
     ]
-    exchanges += [*comparing_variants(exchanges), *drawing_variants(exchanges, options.seed)]
+    exchanges += comparing_variants(exchanges)
     chats = chosen(
         (as_chat(one) for one in exchanges if _UNNAMED not in one.reply), QUOTAS, options.seed, options.scale
     )

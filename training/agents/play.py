@@ -9,13 +9,11 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from itertools import cycle
 from typing import get_args
 
-from hopgraph.evaluation.metrics import exact_match, normalise
+from hopgraph.evaluation.metrics import exact_match
 from hopgraph.indexing import build_index
 from hopgraph.methods import make_context
 from hopgraph.run import ask
@@ -251,7 +249,7 @@ def comparing_variants(exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
             continue  # yes or no, or what neither is called
         values = [fact.answer for fact in case.last]
         shown = one.messages[-1].content
-        if any(not _words(value).search(shown) for value in values) or values[0] in values[1] or values[1] in values[0]:
+        if not all(_words(value).search(shown) for value in values) or values[0] in values[1] or values[1] in values[0]:
             continue
         reply = json.loads(one.reply)
         others = {key: case.other_answer() if text == one.compares else text for key, text in reply.items()}
@@ -260,127 +258,14 @@ def comparing_variants(exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
         yield replace(one, messages=(*one.messages[:-1], last), reply=text)
 
 
-CONCLUDERS = frozenset(
-    {
-        "compactrag/generator",
-        "hanrag/synthesizer",
-        "parrag/generator",
-        "prism/generator",
-        "probtree/child_aggregating",
-    }
-)
-"""Roles that compare what was found before."""
-DRAWN = 6
-"""Times that the values of a comparison are drawn anew."""
-_FORMATS = ("%B %d, %Y", "%d %B %Y", "%B %Y", "%Y")
-_FROM, _TO = date(1800, 1, 1).toordinal(), date(2020, 12, 31).toordinal()
-
-
-def drawing_variants(exchanges: Iterable[Exchange], seed: int) -> Iterator[Exchange]:
-    """Comparisons from found facts again with drawn values, and the answer that follows.
-
-    Values are dates, or equal or different countries and the like. The dates of a few hundred questions are too few to
-    learn from which of two is earlier.
-
-    Args:
-        exchanges: Exchanges without errors among them are varied.
-        seed: Decides the values.
-    """
-    dice = random.Random(seed)  # noqa: S311
-    varied = [
-        one
-        for one in exchanges
-        if f"{one.round.method}/{one.node}" in CONCLUDERS
-        and not one.round.wrong
-        and one.compares
-        and len(one.round.lesson.case.last) == 2
-    ]
-    known: dict[str, set[str]] = {}
-    for one in varied:
-        for fact in one.round.lesson.case.last:
-            known.setdefault(fact.relation, set()).add(fact.answer)
-    for one in varied:
-        case, shown = one.round.lesson.case, one.messages[-1].content
-        values = [fact.answer for fact in case.last]
-        counts = [len(_words(value).findall(shown)) for value in values]
-        if not all(counts) or any(value in case.question for value in values):
-            continue
-        if values[0] != values[1] and (values[0] in values[1] or values[1] in values[0]):
-            continue
-        if values[0] == values[1] and counts[0] != len(values):
-            continue  # which of them is whose is not told by the text
-        others = sorted(known[case.last[0].relation])
-        for _ in range(DRAWN):
-            drawn = _drawn_dates(case, values, dice) or _drawn_kinds(case, values, others, dice)
-            if drawn is None:
-                break
-            reply = {
-                key: drawn[1] if text == one.compares else _put(text, values, drawn[0])
-                for key, text in json.loads(one.reply).items()
-            }
-            last = replace(one.messages[-1], content=_put(shown, values, drawn[0]))
-            yield replace(one, messages=(*one.messages[:-1], last), reply=json.dumps(reply, ensure_ascii=False))
-
-
-def _drawn_dates(case: Case, values: Sequence[str], dice: random.Random) -> tuple[list[str], str] | None:
-    """Two other dates and the answer to the comparison; None if it does not compare dates."""
-    first, second = map(_date, values)
-    named = [same(case.answers[0], name) for name in case.compared]
-    if first is None or second is None or first[0] == second[0] or sum(named) != 1:
-        return None
-    while True:
-        day = dice.randint(_FROM, _TO)
-        days = [day, day + round(10 ** dice.uniform(1.5, 4.5))]
-        dice.shuffle(days)
-        drawn = [_in_format(day, form) for day, (_, form) in zip(days, (first, second), strict=True)]
-        one, other = map(_date, drawn)
-        if one is not None and other is not None and one[0] != other[0]:
-            alike = (one[0] < other[0]) == (first[0] < second[0])
-            return drawn, case.answers[0] if alike else case.other_answer()
-
-
-def _drawn_kinds(
-    case: Case, values: Sequence[str], others: Sequence[str], dice: random.Random
-) -> tuple[list[str], str] | None:
-    """Two countries, or what else there is of a relation, and whether they are the same; None if that isn't asked."""
-    answer = normalise(case.answers[0])
-    if answer not in ("yes", "no") or (answer == "yes") != same(*values) or len(others) < 2:
-        return None
-    first = dice.choice(others)
-    second = first if dice.random() < 0.5 else dice.choice([text for text in others if not same(text, first)])
-    return [first, second], "yes" if first == second else "no"
-
-
-def _date(text: str) -> tuple[date, str] | None:
-    """The date that a text is, and its format; None if it is none."""
-    for form in _FORMATS:
-        with suppress(ValueError):
-            return datetime.strptime(text, form).date(), form
-    return None
-
-
-def _in_format(day: int, form: str) -> str:
-    """A date, given as its ordinal, in a format of `_FORMATS`; days are written without a leading zero."""
-    found = date.fromordinal(day)
-    return found.strftime(form.replace("%d", str(found.day)))
-
-
 def _exchanged(text: str, values: Sequence[str]) -> str:
     """A text with each of two values in the place of the other."""
-    return _put(text, values, values[::-1])
-
-
-def _put(text: str, values: Sequence[str], drawn: Sequence[str]) -> str:
-    """A text with other values in the place of two; in turn, if the two are the same."""
-    found = _words(*values)
-    if values[0] != values[1]:
-        return found.sub(lambda match: drawn[values.index(match[0])], text)
-    turns = cycle(drawn)
-    return found.sub(lambda _: next(turns), text)
+    one, other = values
+    return _words(one, other).sub(lambda match: other if match[0] == one else one, text)
 
 
 def _words(*texts: str) -> re.Pattern[str]:
-    """A pattern of texts as whole words."""
+    """A pattern of texts as whole words: "Peru" is not found in "Peruvian"."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, texts))})(?!\w)")
 
 
