@@ -36,7 +36,7 @@ def weighted(rows: Sequence[Example], exponent: float) -> list[Example]:
     return [replace(row, weight=scale * length**-exponent) for row, length in zip(rows, lengths, strict=True)]
 
 
-def batches(rows: Sequence[Example], tokens: int, seed: int) -> list[list[Example]]:
+def batches(rows: Sequence[Example], tokens: int, seed: int, *, alike: bool = True) -> list[list[Example]]:
     """Batches in random order, each of one skill.
 
     Examples about the same passages are together; the others of a skill are put together by length.
@@ -46,11 +46,17 @@ def batches(rows: Sequence[Example], tokens: int, seed: int) -> list[list[Exampl
         tokens: Tokens of a batch at most, padding included and a common beginning counted once; an example that is
             longer is alone.
         seed: Decides the order.
+        alike: False: batches are full and of all skills, by length alone. That is for a GPU: what it takes for a small
+            batch is mostly the launching of its kernels.
     """
+    if not alike:
+        made = list(_cut(sorted(rows, key=lambda row: len(row.prompt) + len(row.completion)), tokens))
+        random.Random(seed).shuffle(made)  # noqa: S311
+        return made
     of: dict[str, list[Example]] = defaultdict(list)
     for row in rows:
         of[row.skill].append(row)
-    made: list[list[Example]] = []
+    made = []
     for _, some in sorted(of.items()):
         alone: list[Example] = []
         for group in _groups(sorted(some, key=lambda row: row.prompt)):
