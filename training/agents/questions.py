@@ -150,7 +150,7 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         ]
         return Lesson("single", source, _one(question, answers, stating), passages) if stating else None
     facts = tuple(_fact(n, question, answers[0], [passage.text]) for n, passage in enumerate(kept, start=1))
-    return Lesson("whole", source, Case(question, answers, facts), passages)
+    return Lesson("whole", source, _Case(question, answers, facts), passages)
 
 
 def _passage(paragraph: Mapping[str, Any]) -> Passage:
@@ -167,7 +167,7 @@ def _in_sentences(passage: Passage) -> Passage:
 
 def _one(question: str, answers: tuple[str, ...], stating: Sequence[str]) -> Case:
     """The case of a question that one sentence answers."""
-    return Case(question, answers, (_fact(1, question, answers[0], stating),))
+    return _Case(question, answers, (_fact(1, question, answers[0], stating),))
 
 
 def _fact(number: int, question: str, answer: str, evidence: Sequence[str]) -> Fact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass, replace
 
 ALIKE = 0.5
 """Share of a prompt from which on two examples are of one batch because of what they have in common."""
+TOGETHER = 8
+"""Examples of a batch at most. A skill of short prompts would be in so few batches that part of an epoch misses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +40,9 @@ def weighted(rows: Sequence[Example], exponent: float) -> list[Example]:
 
 
 def batches(rows: Sequence[Example], tokens: int, seed: int, *, alike: bool = True) -> list[list[Example]]:
-    """Batches in random order, each of one skill.
+    """Batches of one skill each, in random order, every skill spread evenly over all of it.
 
-    Examples about the same passages are together; the others of a skill are put together by length.
+    Examples about the same passages are together; the others of a skill are put together by length, roughly.
 
     Args:
         rows: Examples.
@@ -50,23 +53,32 @@ def batches(rows: Sequence[Example], tokens: int, seed: int, *, alike: bool = Tr
             batch is mostly the launching of its kernels.
     """
     if not alike:
-        made = list(_cut(sorted(rows, key=lambda row: len(row.prompt) + len(row.completion)), tokens))
-        random.Random(seed).shuffle(made)  # noqa: S311
-        return made
+        full = list(_cut(sorted(rows, key=lambda row: len(row.prompt) + len(row.completion)), tokens))
+        random.Random(seed).shuffle(full)  # noqa: S311
+        return full
+    dice = random.Random(seed)  # noqa: S311
     of: dict[str, list[Example]] = defaultdict(list)
     for row in rows:
         of[row.skill].append(row)
-    made = []
+    placed: list[tuple[float, list[Example]]] = []
     for _, some in sorted(of.items()):
+        made: list[list[Example]] = []
         alone: list[Example] = []
-        for group in _groups(sorted(some, key=lambda row: row.prompt)):
+        for group in _groups(sorted(some, key=lambda row: (row.prompt, row.completion))):
             if len(group) > 1:
-                made += _cut(group, tokens)
+                made += _cut(group, tokens, TOGETHER)
             else:
                 alone += group
-        made += _cut(sorted(alone, key=lambda row: len(row.prompt) + len(row.completion)), tokens)
-    random.Random(seed).shuffle(made)  # noqa: S311
-    return made
+        dice.shuffle(alone)
+        made += _cut(sorted(alone, key=_about_as_long), tokens, TOGETHER)
+        dice.shuffle(made)
+        placed += [((place + dice.random()) / len(made), batch) for place, batch in enumerate(made)]
+    return [batch for _, batch in sorted(placed, key=lambda found: found[0])]
+
+
+def _about_as_long(row: Example) -> int:
+    """The length in steps of two fifths: by length alone, batches of verdicts would be all of one verdict."""
+    return round(2 * math.log2(len(row.prompt) + len(row.completion)))
 
 
 def _groups(rows: Sequence[Example]) -> Iterator[list[Example]]:
@@ -83,11 +95,11 @@ def _groups(rows: Sequence[Example]) -> Iterator[list[Example]]:
     yield group
 
 
-def _cut(rows: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
-    """Consecutive examples in batches of at most `tokens`."""
+def _cut(rows: Sequence[Example], tokens: int, most: int = 0) -> Iterator[list[Example]]:
+    """Consecutive examples in batches of at most `tokens`, and of at most so many examples, if that is not 0."""
     batch: list[Example] = []
     for row in rows:
-        if batch and size([*batch, row]) > tokens:
+        if batch and (len(batch) == most or size([*batch, row]) > tokens):
             yield batch
             batch = []
         batch.append(row)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from contextlib import nullcontext
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,26 @@ def test_batches_are_of_one_skill_within_the_bound_and_in_an_order_that_the_seed
     assert all(size(batch) <= 120 for batch in made)
     assert max(map(len, made)) > 2
     assert made == batches(some[::-1], 120, seed=0) != batches(some, 120, seed=1)
+
+
+def test_a_part_of_an_epoch_has_its_share_of_every_skill():
+    often, seldom = rows("often", [1], [[n] * 40 for n in range(300)], 1), rows("seldom", [2], [[3]], 40)
+    made = batches([*often, *seldom], 60, seed=0)
+    of = {
+        skill: [place for place, batch in enumerate(made) if batch[0].skill == skill] for skill in ("often", "seldom")
+    }
+    assert len(of["seldom"]) == 5
+    parts = [len(made) * part / 5 for part in range(6)]
+    assert all(sum(begin <= place < end for place in of["seldom"]) <= 2 for begin, end in pairwise(parts))
+    assert of["seldom"][0] < len(made) / 3
+    assert of["seldom"][-1] > len(made) * 2 / 3
+
+
+def test_batches_of_verdicts_have_both_where_the_questions_of_one_are_shorter():
+    short = [Example("judge", (1,) * 300 + (100 + n,) + (2,) * n, (3,)) for n in range(1, 40)]
+    long = [Example("judge", (1,) * 300 + (200 + n,) + (4,) * n, (5,)) for n in range(31, 70)]
+    made = batches([*short, *long], 2000, seed=0)
+    assert sum(len({row.completion for row in batch}) == 2 for batch in made) > len(made) * 0.8
 
 
 def test_for_a_gpu_batches_are_full_and_by_length_alone():
