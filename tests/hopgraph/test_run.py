@@ -278,7 +278,7 @@ HOPS = {
     "relevance_discriminator": {"relevant": True},
     "generator": {"answer": "Ann Lee"},
     "ending_discriminator": {"sufficient": False},
-    "synthesizer": {"thought": "t", "answer": "Paris"},
+    "synthesizer": {"answer": "Paris"},
 }
 
 

@@ -40,7 +40,7 @@ HOPS = {
     "relevance_discriminator": {"relevant": True},
     "generator": {"answer": "Ann Lee"},
     "ending_discriminator": {"sufficient": True},
-    "synthesizer": {"thought": "t", "answer": "Paris"},
+    "synthesizer": {"answer": "Paris"},
 }
 
 
