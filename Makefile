@@ -106,19 +106,17 @@ $(VENV)-lora/installed: pyproject.toml
 	@touch $@
 
 # Teaches the model all roles of all methods: perfect agents play training questions, and their replies are the examples.
-# Hours on two cores. ADAPTER is one to go on from, SEED decides who plays what, TOKENS bounds a batch: 16000 on a GPU.
-# docs/training.md
+# Hours on two cores, minutes on a GPU. ADAPTER is one to go on from, SEED decides who plays what. docs/training.md
 AGENTS ?= .hopgraph/agents
 ADAPTER ?=
 SEED ?= 0
 RATE ?= 6e-4
 EPOCHS ?= 0.66
-TOKENS ?= 1500
 train-agents: setup $(VENV)-lora/installed
 	test -f $(AGENTS)/train.jsonl || $(BIN)/python -m training.agents.build --data $(DATA) --to $(AGENTS) --seed $(SEED)
 	$(BIN)/python -m training.agents.leakage --data $(DATA) --examples $(AGENTS)/train.jsonl
 	$(LORA) -m training.lora.train --base $(BASE) --examples $(AGENTS)/train.jsonl --to $(AGENTS) $(addprefix --adapter ,$(ADAPTER)) \
-		--rank 32 --learning-rate $(RATE) --max-length 2000 --length-exponent 0.5 --tokens $(TOKENS) --batches 2 --epochs $(EPOCHS)
+		--rank 32 --learning-rate $(RATE) --max-length 2000 --length-exponent 0.5 --tokens 1500 --batches 2 --epochs $(EPOCHS)
 
 # Fine-tunes HANRAG's Revelator, and measures its skills before and after; LIMIT is the examples of a skill. Hours on a
 # CPU.

@@ -150,7 +150,7 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         ]
         return Lesson("single", source, _one(question, answers, stating), passages) if stating else None
     facts = tuple(_fact(n, question, answers[0], [passage.text]) for n, passage in enumerate(kept, start=1))
-    return Lesson("whole", source, _Case(question, answers, facts), passages)
+    return Lesson("whole", source, Case(question, answers, facts), passages)
 
 
 def _passage(paragraph: Mapping[str, Any]) -> Passage:

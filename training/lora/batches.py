@@ -39,7 +39,7 @@ def weighted(rows: Sequence[Example], exponent: float) -> list[Example]:
     return [replace(row, weight=scale * length**-exponent) for row, length in zip(rows, lengths, strict=True)]
 
 
-def batches(rows: Sequence[Example], tokens: int, seed: int, *, alike: bool = True) -> list[list[Example]]:
+def batches(rows: Sequence[Example], tokens: int, seed: int) -> list[list[Example]]:
     """Batches of one skill each, in random order, every skill spread evenly over all of it.
 
     Examples about the same passages are together; the others of a skill are put together by length, roughly.
@@ -49,13 +49,7 @@ def batches(rows: Sequence[Example], tokens: int, seed: int, *, alike: bool = Tr
         tokens: Tokens of a batch at most, padding included and a common beginning counted once; an example that is
             longer is alone.
         seed: Decides the order.
-        alike: False: batches are full and of all skills, by length alone. That is for a GPU: what it takes for a small
-            batch is mostly the launching of its kernels.
     """
-    if not alike:
-        full = list(_cut(sorted(rows, key=lambda row: len(row.prompt) + len(row.completion)), tokens))
-        random.Random(seed).shuffle(full)  # noqa: S311
-        return full
     dice = random.Random(seed)  # noqa: S311
     of: dict[str, list[Example]] = defaultdict(list)
     for row in rows:
@@ -64,20 +58,20 @@ def batches(rows: Sequence[Example], tokens: int, seed: int, *, alike: bool = Tr
     for _, some in sorted(of.items()):
         made: list[list[Example]] = []
         alone: list[Example] = []
-        for group in _groups(sorted(some, key=lambda row: (row.prompt, row.completion))):
+        for group in _groups(sorted(some, key=lambda row: row.prompt)):
             if len(group) > 1:
-                made += _cut(group, tokens, TOGETHER)
+                made += _cut(group, tokens)
             else:
                 alone += group
         dice.shuffle(alone)
-        made += _cut(sorted(alone, key=_about_as_long), tokens, TOGETHER)
+        made += _cut(sorted(alone, key=_about_as_long), tokens)
         dice.shuffle(made)
         placed += [((place + dice.random()) / len(made), batch) for place, batch in enumerate(made)]
     return [batch for _, batch in sorted(placed, key=lambda found: found[0])]
 
 
 def _about_as_long(row: Example) -> int:
-    """The length in steps of two fifths: by length alone, batches of verdicts would be all of one verdict."""
+    """The length in steps of two fifths: by length alone, batches of verdicts are mostly of one verdict."""
     return round(2 * math.log2(len(row.prompt) + len(row.completion)))
 
 
@@ -95,11 +89,11 @@ def _groups(rows: Sequence[Example]) -> Iterator[list[Example]]:
     yield group
 
 
-def _cut(rows: Sequence[Example], tokens: int, most: int = 0) -> Iterator[list[Example]]:
-    """Consecutive examples in batches of at most `tokens`, and of at most so many examples, if that is not 0."""
+def _cut(rows: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
+    """Consecutive examples in batches of at most `tokens`, and `TOGETHER` examples."""
     batch: list[Example] = []
     for row in rows:
-        if batch and (len(batch) == most or size([*batch, row]) > tokens):
+        if batch and (len(batch) == TOGETHER or size([*batch, row]) > tokens):
             yield batch
             batch = []
         batch.append(row)

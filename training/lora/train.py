@@ -153,7 +153,7 @@ def train(
     trainer = shared_prefix_trainer(recipe.gradient_tokens)(
         model=model,
         args=arguments,
-        train_dataset=batches(weighted(rows, recipe.length_exponent), recipe.tokens, recipe.seed, alike=not gpu),
+        train_dataset=batches(weighted(rows, recipe.length_exponent), recipe.tokens, recipe.seed),
         data_collator=lambda items: padded(items[0], tokenizer.pad_token_id or 0),
         callbacks=[_stop_after(minutes)] if minutes else [],
     )
@@ -235,7 +235,6 @@ def shared_prefix_trainer(gradient_tokens: int = 0) -> type[Trainer]:
             alike = ((ids == ids[:1]) & (labels == -100) & (mask == 1)).all(0)
             # Its last token stays with the rest: where prompts are the same, the completion's first token rests on it.
             shared = max(0, int(alike.long().cumprod(0).sum()) - 1) if len(ids) > 1 else 0
-            shared = shared if shared >= _WORTH_A_PASS else 0
             groups = [(slice(None), shared)]
             if gradient_tokens:
                 prompts = (mask.sum(1) - (labels != -100).sum(1)).tolist()
@@ -273,10 +272,6 @@ def shared_prefix_trainer(gradient_tokens: int = 0) -> type[Trainer]:
             return (each * weights[:, None].expand_as(meant)[at]).sum()
 
     return SharedPrefixTrainer
-
-
-_WORTH_A_PASS = 16
-"""Tokens in common that are read by themselves; fewer are read with the rest."""
 
 
 def _work(tokens: int, without: int, read: int) -> float:

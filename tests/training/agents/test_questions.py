@@ -34,6 +34,12 @@ def test_a_named_answer_of_an_earlier_step_becomes_a_reference(data):
     assert case.statement(case.facts[1], {1: "Oslo", 2: "Akerselva"}) == "Which river flows through Oslo? Akerselva."
 
 
+def test_a_question_of_one_hop_is_stated_with_its_answer(data):
+    case = next(lesson.case for lesson in lessons(data) if lesson.kind == "single")
+    said = case.statement(case.facts[0], {1: "the Akerselva"})
+    assert said == "Which river flows through oslo in the east? the Akerselva."
+
+
 def test_a_lesson_that_asks_what_a_dev_question_needs_is_left_out(data):
     asked = set().union(*map(asked_in, lessons(data)))
     assert "alpha film director" in asked
