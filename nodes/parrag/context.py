@@ -94,6 +94,10 @@ class ParContext(Context):
     prompt_refiner: str | None = prompt_field("parrag/refiner", "refiner")
     prompt_answer: str | None = prompt_field("parrag/answer", "generator")
 
+    def threshold_of(self, node: str) -> float | None:
+        """The reviewer's; the hop predictor's probability decides nothing."""
+        return self.threshold if node == "reviewer" else None
+
     @property
     def roles(self) -> tuple[Role, ...]:
         """Both judges may be other models (Sec. 4.5.3)."""

@@ -178,3 +178,9 @@ def test_only_judges_that_are_named_are_models_of_their_own(monkeypatch):
     monkeypatch.delenv("HOPGRAPH_ACCURACY_MODEL")
     monkeypatch.setenv("HOPGRAPH_ACCURACY_URL", "http://127.0.0.1:9/v1")
     assert roles(attribution="attrscore") == ("accuracy", "attribution")
+
+
+def test_the_threshold_is_the_reviewers_alone():
+    context = ParContext(threshold=0.7)
+    assert context.threshold_of("reviewer") == 0.7
+    assert context.threshold_of("hop_predictor") is None
