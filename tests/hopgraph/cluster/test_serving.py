@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,8 +60,12 @@ class Deployed:
 
     def replicas(self) -> list[int]:
         """Process ids of its replicas."""
-        titles = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in workers(self.node)}
-        return [pid for pid, title in titles.items() if title.startswith("ray::ServeReplica:hopgraph:Hopgraph")]
+        found = []
+        for pid in workers(self.node):
+            with suppress(OSError):  # it has ended since
+                if Path(f"/proc/{pid}/cmdline").read_text().startswith("ray::ServeReplica:hopgraph:Hopgraph"):
+                    found.append(pid)
+        return found
 
     @contextmanager
     def serve_run(self) -> Iterator[subprocess.Popen[bytes]]:
