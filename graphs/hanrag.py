@@ -11,7 +11,7 @@ from graphs.about import About
 from inference.heads.revelator import Route
 from nodes.analyzer import ThoughtAndSubquestions, analyzer
 from nodes.chain import chain_blocks, chain_evidence
-from nodes.generator import generator
+from nodes.generator import ReasonedAnswer, generator
 from nodes.hanrag.chain import conclude, send_hop
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.ending_discriminator import ending_discriminator
@@ -97,7 +97,10 @@ builder.add_node("anrag", anrag.compile())
 builder.add_node("ending_discriminator", ending_discriminator)
 builder.add_node("conclude", conclude)
 builder.add_node("aggregator", generator("hanrag/aggregator", blocks=chain_blocks, evidence=chain_evidence))
-builder.add_node("synthesizer", generator("hanrag/synthesizer", blocks=chain_blocks, evidence=chain_evidence))
+builder.add_node(
+    "synthesizer",
+    generator("hanrag/synthesizer", blocks=chain_blocks, evidence=chain_evidence, output=ReasonedAnswer),
+)
 
 builder.add_edge(START, "intake")
 builder.add_edge("intake", "router")

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from langgraph.graph import END, START, StateGraph
 
 from graphs.about import About
-from nodes.generator import generator
+from nodes.generator import ReasonedAnswer, generator
 from nodes.intake import intake
 from nodes.kit.routing import with_context
 from nodes.kit.state import QuestionInput
@@ -64,7 +64,7 @@ builder.add_node("reviewer", reviewer)
 builder.add_node("reviser", reviser)
 builder.add_node("refiner", refiner)
 builder.add_node("collector", collector)
-builder.add_node("generator", generator("parrag/answer", blocks=trajectory_blocks))
+builder.add_node("generator", generator("parrag/answer", blocks=trajectory_blocks, output=ReasonedAnswer))
 
 AFTER_ACTION: dict[Hashable, str] = {
     "accuracy": "accuracy_judge",

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime
 
+from hopgraph.evaluation.metrics import normalise
 from hopgraph.simulation.case import Case, Fact, Form, squeezed
 from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
 
 HOP = re.compile(r"^\d+\. (.*) Answer: (.*)$", re.MULTILINE)
+DATES = ("%B %d, %Y", "%d %B %Y", "%B %Y", "%Y")
+"""Formats of dates."""
 
 
 def resolved(prompt: Prompt, case: Case, form: Form | None, stated: Mapping[int, str] | None = None) -> str | None:
@@ -32,16 +37,74 @@ def answer_from_passages(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     return {"answer": or_mistake(agents, prompt, answer_in_passages(prompt), errs)}
 
 
-def answer_from_steps(rows: re.Pattern[str]) -> Role:
-    """A role that answers from earlier steps, matched by `rows` as question and answer, and from any passages."""
+def answer_from_steps(rows: re.Pattern[str], *, thought: bool = True) -> Role:
+    """A role that answers from earlier steps, matched by `rows` as question and answer, and from any passages.
+
+    Args:
+        rows: Matches a step.
+        thought: Whether it says first what the answer follows from.
+    """
 
     def answer(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         case = the_case(prompt)
         stated, known = prompt.stated(case, rows.findall(prompt.text))
-        found = case.conclude(case.values(prompt.shown(case), stated, known))
-        return {"answer": or_mistake(agents, prompt, found, errs)}
+        values = case.values(prompt.shown(case), stated, known)
+        why = {"thought": reasons(case, values)} if thought else {}
+        return {**why, "answer": or_mistake(agents, prompt, case.conclude(values), errs)}
 
     return answer
+
+
+def reasons(case: Case, values: Mapping[int, str]) -> str:
+    """What the answer follows from: the last fact, or the comparison; or what is not known."""
+    if case.conclude(values) is not None:
+        return (comparison(case, values) or case.statement(case.last[0], values))[:600]
+    wanted = next_unknown(case, values) or case.last[0]
+    text = case.description(wanted, values)
+    return f"{text[0].upper()}{text[1:]} is not known."[:600]
+
+
+def comparison(case: Case, values: Mapping[int, str], answer: str | None = None) -> str:
+    """The values that are compared, each after what has it, and how they compare; "" where nothing is compared.
+
+    Args:
+        case: The question.
+        values: Values of its facts, by number.
+        answer: The answer that follows from them; by default what the case says.
+    """
+    found = [values.get(fact.number, "") for fact in case.last]
+    answer = answer or case.conclude(values)
+    if len(found) < 2 or answer is None:
+        return ""
+    names = [re.sub(r" \([^()]*\)$", "", name) for name in case.compared]
+    if all(names):
+        said = [f"{name}: {value}." for name, value in zip(names, found, strict=True)]
+    else:
+        said = [case.statement(fact, values) for fact in case.last]
+    if normalise(answer) in ("yes", "no"):
+        said.append("They are the same." if normalise(answer) == "yes" else "They are not the same.")
+    elif len(found) == 2 and all(names) and (first := earlier(*found)) is not None:
+        said.append(f"The earlier is {names[first]}.")
+    return " ".join(said)
+
+
+def earlier(one: str, other: str) -> int | None:
+    """Which of two dates is the earlier, 0 or 1; None if they are not dates, or it can't be told."""
+    days = dated(one), dated(other)
+    if days[0] is None or days[1] is None:
+        return None
+    (a, form), (b, other_form) = days[0], days[1]
+    if form != other_form:  # a year alone is no day of it
+        a, b = a.replace(month=1, day=1), b.replace(month=1, day=1)
+    return None if a == b else int(b < a)
+
+
+def dated(text: str) -> tuple[date, str] | None:
+    """The date that a text is, and its format among `DATES`; None if it is none."""
+    for form in DATES:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).date(), form
+    return None
 
 
 def think_and_answer(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
@@ -49,6 +112,7 @@ def think_and_answer(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     case = the_case(prompt)
     values = case.values(prompt.shown(case))
     thoughts = [case.statement(fact, values) for fact in case.facts if fact.number in values]
+    thoughts += [compared] if (compared := comparison(case, values)) else []
     thoughts += [f"It is missing: {case.ask(wanted, values)}"] if (wanted := next_unknown(case, values)) else []
     return {"thought": " ".join(thoughts)[:800], **answer_from_passages(agents, prompt, errs)}  # type: ignore[dict-item]
 

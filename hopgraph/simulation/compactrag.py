@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hopgraph.simulation.answering import entities, the_case
+from hopgraph.simulation.answering import entities, reasons, the_case
 from hopgraph.simulation.case import Case, Fact, form_key, squeezed
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
@@ -28,9 +28,10 @@ def _synthesise(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     pairs = [squeezed(text) for text in _PAIR.findall(prompt.text)]
     gold = {fact.number: fact.answer for fact in case.facts}
     seen = {fact.number for fact in case.facts if any(_pair_states(pair, case, fact, gold) for pair in pairs)}
-    found = case.conclude(case.values(seen))
+    values = case.values(seen)
+    found = case.conclude(values)
     answer = agents.mistake(prompt, found or "") if errs else found or "I don't know"
-    return {"thought": "What the pairs say of each sub-question is put together.", "answer": answer[:200]}
+    return {"thought": reasons(case, values), "answer": answer[:200]}
 
 
 def _pair_states(pair: str, case: Case, fact: Fact, gold: Mapping[int, str]) -> bool:

@@ -66,6 +66,6 @@ ROLES: dict[str, Role] = {
     "relevance_discriminator": _relevant,
     "ending_discriminator": _sufficient,
     "generator": answer_from_passages,
-    "aggregator": answer_from_steps(HOP),
+    "aggregator": answer_from_steps(HOP, thought=False),
     "synthesizer": answer_from_steps(HOP),
 }

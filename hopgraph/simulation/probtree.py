@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopgraph.simulation.answering import HOP, answer_in_passages, or_mistake, the_case
+from hopgraph.simulation.answering import HOP, answer_in_passages, or_mistake, reasons, the_case
 from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
 
 
@@ -26,8 +26,11 @@ def _from_passages(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
 def _from_children(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     case = the_case(prompt)
     stated, known = prompt.stated(case, HOP.findall(prompt.text))
-    found = case.conclude(case.values((), stated, known))
-    return {"explanation": "It follows from the answers.", "answer": or_mistake(agents, prompt, found, errs)}
+    values = case.values((), stated, known)
+    return {
+        "explanation": reasons(case, values),
+        "answer": or_mistake(agents, prompt, case.conclude(values), errs),
+    }
 
 
 ROLES: dict[str, Role] = {

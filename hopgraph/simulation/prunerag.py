@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hopgraph.simulation.answering import entities, or_mistake, the_case
+from hopgraph.simulation.answering import entities, or_mistake, reasons, the_case
 from hopgraph.simulation.case import Case, Fact, Form, squeezed
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
@@ -79,7 +79,10 @@ def _aggregate(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     known |= form.known if form else set()
     values = case.values(prompt.shown(case), stated, known)
     found = values.get(form.fact.number) if form else case.conclude(values)
-    return {"answer": or_mistake(agents, prompt, found, errs)}
+    answer = or_mistake(agents, prompt, found, errs)
+    if '"thought"' not in prompt.text:
+        return {"answer": answer}
+    return {"thought": case.statement(form.fact, values) if form and found else reasons(case, values), "answer": answer}
 
 
 def _results(case: Case, text: str) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hopgraph.simulation.answering import next_unknown, or_mistake, the_case
+from hopgraph.simulation.answering import next_unknown, or_mistake, reasons, the_case
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 
 _SEARCH = re.compile(r"^Action \d+: search\[(.*)\]$", re.MULTILINE)
@@ -24,8 +24,7 @@ def _take_turn(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
     if found is None and wanted and len(searched) < len(_TRIES) and '- "search"' in prompt.text:
         words = case.ask(wanted, values, _TRIES[len(searched)])
         return {"thought": f"I need {case.description(wanted, values)}.", "action": "search", "argument": words[:200]}
-    thought = "The passages say so." if found else "It can't be found."
-    return {"thought": thought, "action": "finish", "argument": or_mistake(agents, prompt, found, errs)}
+    return {"thought": reasons(case, values), "action": "finish", "argument": or_mistake(agents, prompt, found, errs)}
 
 
 ROLES: dict[str, Role] = {

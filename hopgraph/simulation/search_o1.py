@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hopgraph.simulation.answering import next_unknown, or_mistake, resolved, the_case, times_asked
+from hopgraph.simulation.answering import next_unknown, or_mistake, reasons, resolved, the_case, times_asked
 from hopgraph.simulation.kit import Agents, Prompt, Reply, Role
 from nodes.search_o1.reasoner import NOTHING, REPEATED
 
@@ -28,7 +28,7 @@ def _reason(agents: Agents, prompt: Prompt, errs: bool) -> Reply:
         text = case.ask(wanted, values, attempts)
         return {"reasoning": f"I need {case.description(wanted, values)}.", "action": "search", "text": text}
     answer = or_mistake(agents, prompt, found, errs)
-    return {"reasoning": "It is known." if found else "It can't be found.", "action": "answer", "text": answer}
+    return {"reasoning": reasons(case, values), "action": "answer", "text": answer}
 
 
 def _read(agents: Agents, prompt: Prompt, errs: bool) -> Reply:

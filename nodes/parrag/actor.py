@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from inference.limits import LongText
+from nodes.generator import ReasonedAnswer
 from nodes.kit.abstention import is_abstention
 from nodes.kit.citations import read_citations
 from nodes.kit.model import Items, ask_model
@@ -90,7 +91,7 @@ async def _answer_from_trajectory(state: ParState, runtime: Runtime[ParContext],
     asked = await ask_model(
         runtime,
         "parrag/actor_trajectory",
-        CitedAnswer,
+        ReasonedAnswer,
         {"question": quoted(plan_step["asked"])},
         at=at,
         items=Items("trajectory", trajectory(state, state["current"])),

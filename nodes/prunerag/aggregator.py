@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from nodes.generator import Answer, read_answer
+from nodes.generator import Answer, ReasonedAnswer, read_answer
 from nodes.kit.model import Items, ask_model
 from nodes.kit.passages import fetch, interleave
 from nodes.kit.rendering import passage_blocks, quoted
@@ -36,7 +36,7 @@ async def aggregator(state: Branch, runtime: Runtime[PruneContext]) -> dict[str,
     asked = await ask_model(
         runtime,
         "prunerag/single_call" if whole else "prunerag/aggregator",
-        Answer,
+        Answer if whole else ReasonedAnswer,
         {
             "question": quoted(state["question"]),
             "query": quoted(node["query"]),

@@ -126,7 +126,7 @@ def test_the_paper_s_preset_of_a_baseline_searches_as_the_papers_do(method, mode
 
 async def test_an_inner_node_that_says_none_has_no_answer_though_abstaining_is_off(model):
     def script(request):
-        return {"answer": "None"} if request.node == "aggregator" else plausible(request)
+        return {"thought": "t", "answer": "None"} if request.node == "aggregator" else plausible(request)
 
     model(script)
     state = await run("prunerag", abstain="off", ablate=["adaptive"], max_depth=3)

@@ -77,7 +77,7 @@ COMPLEX = {
     "relevance_discriminator": relevance(Noise=0.1),
     "generator": by_question(Who="Ann Lee", Where="Paris"),
     "ending_discriminator": [said("sufficient", 0.2), said("sufficient", 0.9)],
-    "synthesizer": {"answer": "Paris"},
+    "synthesizer": {"thought": "He was born there.", "answer": "Paris"},
 }
 COMPOUND = {
     "router": {"route": "compound"},

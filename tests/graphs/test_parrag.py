@@ -46,7 +46,7 @@ BASE = {
     "accuracy_judge": {"score": 0.9},
     "attribution_judge": {"label": "attributable"},
     "refiner": {"question": "Where was Ann Lee born?"},
-    "generator": {"answer": "Paris"},
+    "generator": {"thought": "t", "answer": "Paris"},
 }
 
 
@@ -164,7 +164,7 @@ async def test_an_answer_without_citation_is_flagged_and_reviewed_against_all_th
 
 async def test_a_passage_that_was_not_shown_can_not_be_cited_and_judges_say_what_they_did_not_see(model):
     contexts = [{"title": f"T{n}", "text": f"Alpha was directed by {n} people. " * 40} for n in range(6)]
-    lines = BASE | {"planner": plan(WHO), "actor": {"answer": "Bob [6]"}, "generator": {"answer": "x"}}
+    lines = BASE | {"planner": plan(WHO), "actor": {"answer": "Bob [6]"}, "generator": {"thought": "t", "answer": "x"}}
     model(play(**lines), context=1000)
     given = {"question": QUESTION, "contexts": contexts}
     context = {"hop_count": 2, "exemplars": "none", "top_k": 6, "max_tokens": 64}
@@ -232,7 +232,7 @@ async def test_a_step_that_answers_searches_nothing_and_sees_the_trajectory(mode
             **BASE
             | {
                 "planner": plan(WHO, ("Which city is it?", "Answer")),
-                "actor": [{"answer": "Ann Lee [1]"}, {"answer": "Paris"}],
+                "actor": [{"answer": "Ann Lee [1]"}, {"thought": "t", "answer": "Paris"}],
                 "refiner": {"question": "Which city is it?"},
             }
         )

@@ -111,7 +111,7 @@ async def test_a_rejected_answer_is_asked_again_with_answering_barred_and_then_s
                 LEFT: answer("1950", -0.001),
                 RIGHT: answer("1960", -0.001),
             },
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     state = await run()
@@ -136,7 +136,7 @@ async def test_a_rejected_answer_is_asked_again_with_answering_barred_and_then_s
 async def test_a_node_that_is_asked_again_knows_what_was_rejected_and_nothing_of_answering(model):
     script = {QUESTION: answer("Bob", -2.0), (QUESTION, "barred"): split(LEFT, RIGHT)}
     script |= {LEFT: answer("1950", -0.001), RIGHT: answer("1960", -0.001)}
-    server = model(play(decomposer=script, aggregator={"answer": "Ann Lee"}))
+    server = model(play(decomposer=script, aggregator={"thought": "t", "answer": "Ann Lee"}))
     await run()
     first, again = (request.prompt for request in server.requests[:2])
     assert "rejected" not in first
@@ -148,7 +148,7 @@ async def test_a_node_that_is_asked_again_knows_what_was_rejected_and_nothing_of
 
 async def test_a_node_sees_its_parent_s_query_and_the_root_that_it_is_the_question(model):
     script = {QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.001), RIGHT: answer("1960", -0.001)}
-    server = model(play(decomposer=script, aggregator={"answer": "Ann Lee"}))
+    server = model(play(decomposer=script, aggregator={"thought": "t", "answer": "Ann Lee"}))
     await run()
     root, *below = [request.prompt for request in server.requests if request.node == "decomposer"]
     assert "(none: this is the question itself)" in root
@@ -159,7 +159,7 @@ async def test_a_node_sees_its_parent_s_query_and_the_root_that_it_is_the_questi
 
 async def test_only_an_answer_is_said_to_have_been_rejected(model):
     script = {QUESTION: answer("", -0.1), (QUESTION, "barred"): abstract("Ann Lee")}
-    server = model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"answer": "x"}))
+    server = model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"thought": "t", "answer": "x"}))
     state = await run()
     assert "was rejected" not in server.requests[1].prompt
     again = steps(state)["root/again"]
@@ -170,7 +170,7 @@ async def test_only_an_answer_is_said_to_have_been_rejected(model):
 
 async def test_the_step_of_an_answer_is_told_from_that_of_a_split(model):
     script = {QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.001), RIGHT: answer("1960", -0.001)}
-    model(play(decomposer=script, aggregator={"answer": "Ann Lee"}))
+    model(play(decomposer=script, aggregator={"thought": "t", "answer": "Ann Lee"}))
     made = steps(await run())
     about = {
         key: (row["kind"], row["verdict"], row["fallback"]) for key, row in made.items() if row["node"] == "decomposer"
@@ -182,12 +182,17 @@ async def test_the_step_of_an_answer_is_told_from_that_of_a_split(model):
 
 async def test_a_repeated_query_without_an_entity_is_evidence_and_says_why(model):
     script = {QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)}
-    model(play(decomposer=script, extractor={"entities": []}, aggregator={"answer": "x"}))
+    model(play(decomposer=script, extractor={"entities": []}, aggregator={"thought": "t", "answer": "x"}))
     state = await run()
     assert tree(state)["root/0"]["pruned"] == "asks the same as root; no entity was found"
     assert steps(state)["root/0/entities"]["fallback"] == "no entity was found"
     model(
-        play(decomposer=script, extractor={"entities": ["A"]}, summarizer={"summary": "s"}, aggregator={"answer": "x"})
+        play(
+            decomposer=script,
+            extractor={"entities": ["A"]},
+            summarizer={"summary": "s"},
+            aggregator={"thought": "t", "answer": "x"},
+        )
     )
     assert steps(await run())["root/0/entities"]["fallback"] == ""
 
@@ -202,7 +207,7 @@ def test_the_extractor_names_four_entities_at_most(count):
 async def test_the_root_guesses_where_abstaining_is_off_and_an_inner_node_does_not(model):
     script = {QUESTION: split("left", "right"), "left": split("a", "b"), "right": answer("R", -0.001)}
     script |= {"a": answer("A", -0.001), "b": answer("B", -0.001)}
-    server = model(play(decomposer=script, aggregator={"answer": "None"}))
+    server = model(play(decomposer=script, aggregator={"thought": "t", "answer": "None"}))
     state = await run(abstain="off")
     assert (tree(state)["root/0"]["result"], tree(state)["root"]["result"]) == ("", "None")
     assert (state["answer"], state["status"]) == ("None", "answered")
@@ -212,7 +217,7 @@ async def test_the_root_guesses_where_abstaining_is_off_and_an_inner_node_does_n
 
 async def test_an_answer_whose_tokens_can_not_be_found_has_confidence_0_and_passes_a_threshold_of_0(model):
     reply = Completion('{"type": "answer", "answer": "Ann Lee"}', tokens=[("something else", -0.1)])
-    model(play(decomposer={QUESTION: reply}, aggregator={"answer": "x"}))
+    model(play(decomposer={QUESTION: reply}, aggregator={"thought": "t", "answer": "x"}))
     rejected = await run(max_depth=1)
     assert tree(rejected)["root"]["verdict"] == "evidence"
     assert "confidence 0.000 is below 0.95" in steps(rejected)["root"]["verdict"]
@@ -224,14 +229,14 @@ async def test_an_answer_exactly_at_the_threshold_is_accepted(model):
     model(play(decomposer={QUESTION: answer("Bob", -0.05)}))
     assert tree(await run(threshold=exactly))["root"]["verdict"] == "accepted"
     script = {QUESTION: answer("Bob", -0.05), (QUESTION, "barred"): abstract("Bob Ray")}
-    model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"answer": "x"}))
+    model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"thought": "t", "answer": "x"}))
     assert tree(await run(threshold=exactly + 1e-6))["root"]["verdict"] != "accepted"
 
 
 @pytest.mark.parametrize(("probability", "verdict"), [(0.95, "accepted"), (0.949998, "abstracted")])
 async def test_a_confidence_of_exactly_095_is_accepted_by_default(model, probability, verdict):
     script = {QUESTION: answer("Bob", math.log(probability)), (QUESTION, "barred"): abstract("Bob Ray")}
-    model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"answer": "x"}))
+    model(play(decomposer=script, summarizer={"summary": "s"}, aggregator={"thought": "t", "answer": "x"}))
     root = tree(await run())["root"]
     assert (root["confidence"], root["verdict"]) == (probability, verdict)
 
@@ -239,7 +244,7 @@ async def test_a_confidence_of_exactly_095_is_accepted_by_default(model, probabi
 async def test_a_subquery_that_a_cousin_has_answered_takes_the_answer_over(model):
     script = {QUESTION: split("left", "right"), "left": answer("L", -0.01), "right": split("LEFT?", "other")}
     script |= {"other": answer("O", -0.001)}
-    server = model(play(decomposer=script, aggregator={"answer": "x"}))
+    server = model(play(decomposer=script, aggregator={"thought": "t", "answer": "x"}))
     state = await run()
     found = tree(state)["root/1/0"]
     assert (found["answer"], found["result"], found["searches"]) == ("L", "L", 0)
@@ -260,7 +265,7 @@ async def test_siblings_run_side_by_side(model):
                 LEFT: Completion(answer("1950", -0.001).text, tokens=answer("1950", -0.001).tokens, **slow),
                 RIGHT: Completion(answer("1960", -0.001).text, tokens=answer("1960", -0.001).tokens, **slow),
             },
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     await run()
@@ -272,7 +277,7 @@ async def test_a_query_that_can_neither_be_answered_nor_split_is_searched_by_its
         play(
             decomposer={QUESTION: abstract("Ann Lee", "Bob Ray")},
             summarizer={"summary": "Ann Lee was born in 1950, Bob Ray in 1960."},
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     state = await run()
@@ -291,7 +296,7 @@ async def test_a_node_on_the_last_level_gives_its_documents_but_not_its_answer(m
     server = model(
         play(
             decomposer={QUESTION: split(LEFT, RIGHT), LEFT: answer("wrong", -3.0), RIGHT: answer("1960", -0.001)},
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     state = await run(max_depth=2)
@@ -310,7 +315,7 @@ async def test_the_search_budget_is_reserved_left_to_right_and_holds(model):
     server = model(
         play(
             decomposer={QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.001)},
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     state = await run(max_searches=2)
@@ -329,7 +334,7 @@ async def test_a_whole_tree_stays_within_seven_searches(model):
             return (
                 split(f"q{next(names)}?", f"q{next(names)}?") if '"type": "query"' in request.prompt else answer("", -1)
             )
-        return {"answer": "x"} if request.node == "aggregator" else {"summary": "x"}
+        return {"thought": "t", "answer": "x"} if request.node == "aggregator" else {"summary": "x"}
 
     model(script)
     state = await run(max_depth=6)
@@ -343,7 +348,7 @@ async def test_a_subquery_that_repeats_its_parent_or_sibling_becomes_an_entity_n
             decomposer={QUESTION: split(QUESTION.upper().replace("?", " ?"), LEFT), LEFT: answer("1950", -0.001)},
             extractor={"entities": ["Ann Lee"]},
             summarizer={"summary": "Ann Lee was born in 1950."},
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     state = await run()
@@ -374,7 +379,7 @@ async def test_without_entity_nodes_a_repeated_subquery_is_cut_and_its_step_says
     model(
         play(
             decomposer={QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)},
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     state = await run(ablate=["entity"])
@@ -384,7 +389,7 @@ async def test_without_entity_nodes_a_repeated_subquery_is_cut_and_its_step_says
 
 async def test_an_empty_answer_has_confidence_zero_and_is_rejected(model):
     model(play(decomposer={QUESTION: answer("", -0.0), (QUESTION, "barred"): abstract("Ann Lee")},
-               summarizer={"summary": ""}, aggregator={"answer": "Not Answerable"}))  # fmt: skip
+               summarizer={"summary": ""}, aggregator={"thought": "t", "answer": "Not Answerable"}))  # fmt: skip
     state = await run(threshold=0.0)
     assert tree(state)["root"]["confidence"] == 0.0
     assert steps(state)["root"]["verdict"] == "rejected: empty"
@@ -399,13 +404,13 @@ async def test_an_abstention_is_no_answer_however_sure_the_model_is(model, said)
         LEFT: answer(said, -0.001),
         RIGHT: answer("1960", -0.001),
     }
-    server = model(play(decomposer=decomposer, aggregator={"answer": "Bob Ray"}))
+    server = model(play(decomposer=decomposer, aggregator={"thought": "t", "answer": "Bob Ray"}))
     state = await run(max_depth=2)
     nodes = tree(state)
     assert (nodes["root"]["verdict"], nodes["root"]["answer"]) == ("split", "")
     assert (nodes["root/0"]["verdict"], nodes["root/0"]["confidence"]) == ("evidence", 0.0)
     assert f"- {LEFT} (no answer, see the passages)" in server.requests[-1].prompt
-    model(play(decomposer=decomposer, aggregator={"answer": "Bob Ray"}))
+    model(play(decomposer=decomposer, aggregator={"thought": "t", "answer": "Bob Ray"}))
     state = await run(max_depth=2, ablate=["adaptive"])
     assert tree(state)["root/0"]["verdict"] == "evidence"
 
@@ -420,7 +425,7 @@ async def test_on_the_last_level_the_model_is_told_how_to_abstain(model):
 async def test_tokens_that_do_not_spell_the_answer_are_said(model):
     reply = '{"type": "answer", "answer": "Ann Lee"}'
     decomposer = {QUESTION: Completion(reply, tokens=[("something else", -0.1)])}
-    model(play(decomposer=decomposer, aggregator={"answer": "x"}))
+    model(play(decomposer=decomposer, aggregator={"thought": "t", "answer": "x"}))
     state = await run(max_depth=1)
     assert tree(state)["root"]["confidence"] == 0.0
     assert "do not spell the answer" in steps(state)["root"]["fallback"]
@@ -430,7 +435,7 @@ async def test_a_branch_whose_output_stays_useless_is_evidence(model):
     model(
         play(
             decomposer={QUESTION: split(LEFT, RIGHT), LEFT: {"type": "nothing"}, RIGHT: answer("1960", -0.001)},
-            aggregator={"answer": "Bob Ray"},
+            aggregator={"thought": "t", "answer": "Bob Ray"},
         )
     )
     state = await run()
@@ -440,7 +445,7 @@ async def test_a_branch_whose_output_stays_useless_is_evidence(model):
 
 
 async def test_a_root_whose_output_stays_useless_still_answers_from_its_documents(model):
-    model(play(decomposer={QUESTION: "nonsense"}, aggregator={"answer": "Ann Lee"}))
+    model(play(decomposer={QUESTION: "nonsense"}, aggregator={"thought": "t", "answer": "Ann Lee"}))
     state = await run()
     assert state["answer"] == "Ann Lee"
     model(play(decomposer={QUESTION: "nonsense"}, aggregator="nonsense"))
@@ -455,7 +460,7 @@ async def test_backtracing_goes_bottom_up_one_aggregation_an_inner_node(model):
     def aggregate(request: Request):
         query = request.prompt.rpartition("<query>")[2].partition("</query>")[0]
         asked.append(query)
-        return {"answer": f"answer to {query}"}
+        return {"thought": "t", "answer": f"answer to {query}"}
 
     model(
         play(
@@ -489,7 +494,7 @@ async def aggregated(model, *, left, abstract_right=False):
                 "elm again?": answer("second", -0.001),
             },
             summarizer={"summary": "Firs are green."},
-            aggregator=lambda request: {"answer": left if "<query>elm?" in request.prompt else "x"},
+            aggregator=lambda request: {"thought": "t", "answer": left if "<query>elm?" in request.prompt else "x"},
         )
     )
     given = {"question": "oak?", "contexts": contexts}
@@ -527,7 +532,7 @@ async def test_single_call_backtracing_answers_once_from_the_whole_tree(model):
                 "left 1": answer("L1", -0.001),
                 "left 2": answer("L2", -0.001),
             },
-            aggregator={"answer": "x"},
+            aggregator={"thought": "t", "answer": "x"},
         )
     )
     state = await run(backtrace="single_call", top_k=1)
@@ -543,7 +548,7 @@ async def test_single_call_backtracing_answers_once_from_the_whole_tree(model):
 async def test_single_call_leaves_the_documents_of_inner_nodes_out(model):
     script = {QUESTION: split("Bananas", "Moon"), "Bananas": split("Paris", "Rome"), "Moon": answer("M", -0.001)}
     script |= {"Paris": answer("x", -9.0), ("Paris", "barred"): split("a", "b"), "Rome": answer("R", -0.001)}
-    server = model(play(decomposer=script, aggregator={"answer": "x"}))
+    server = model(play(decomposer=script, aggregator={"thought": "t", "answer": "x"}))
     contexts = [{"title": name, "text": f"{name} is a word."} for name in ("Bananas", "Moon", "Paris", "Rome", "Who")]
     context = {"top_k": 1, "backtrace": "single_call"}
     await load("prunerag").ainvoke({"question": QUESTION, "contexts": contexts}, context=context)
@@ -559,7 +564,7 @@ async def test_single_call_leaves_the_documents_of_inner_nodes_out(model):
 
 class TestAblations:
     async def test_two_together_do_what_each_says(self, model):
-        server = model(play(decomposer={QUESTION: split(LEFT, RIGHT)}, aggregator={"answer": "x"}))
+        server = model(play(decomposer={QUESTION: split(LEFT, RIGHT)}, aggregator={"thought": "t", "answer": "x"}))
         await run(ablate=["adaptive", "answer"], max_depth=2)
         assert server.nodes() == ["decomposer", "aggregator"]
 
@@ -571,7 +576,11 @@ class TestAblations:
 
     async def test_without_answers_the_tree_is_only_evidence(self, model):
         server = model(
-            play(decomposer={QUESTION: split(LEFT, RIGHT)}, aggregator={"answer": "x"}, summarizer={"summary": "s"})
+            play(
+                decomposer={QUESTION: split(LEFT, RIGHT)},
+                aggregator={"thought": "t", "answer": "x"},
+                summarizer={"summary": "s"},
+            )
         )
         state = await run(ablate=["answer"], max_depth=2)
         assert server.nodes() == ["decomposer", "aggregator"]
@@ -580,7 +589,10 @@ class TestAblations:
 
     async def test_without_entities_nothing_is_abstracted(self, model):
         server = model(
-            play(decomposer={QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)}, aggregator={"answer": "x"})
+            play(
+                decomposer={QUESTION: split(QUESTION, LEFT), LEFT: answer("1950", -0.001)},
+                aggregator={"thought": "t", "answer": "x"},
+            )
         )
         state = await run(ablate=["entity"])
         assert "entity" not in json.dumps(server.requests[0].body["response_format"])
@@ -590,7 +602,7 @@ class TestAblations:
     async def test_without_entities_a_node_that_can_not_be_split_ends_as_evidence(self, model):
         script = {QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -9.0), (LEFT, "barred"): {"type": "none"}}
         script |= {RIGHT: {"type": "none"}}
-        server = model(play(decomposer=script, aggregator={"answer": "x"}))
+        server = model(play(decomposer=script, aggregator={"thought": "t", "answer": "x"}))
         state = await run(ablate=["entity"], top_k=4)
         nodes = tree(state)
         assert [nodes[f"root/{n}"]["verdict"] for n in (0, 1)] == ["evidence", "evidence"]
@@ -634,7 +646,7 @@ async def test_a_second_question_on_the_same_thread_starts_with_an_empty_tree(mo
     from stores.checkpoints import open_checkpoints
 
     model(play(decomposer={QUESTION: split(LEFT, RIGHT), LEFT: answer("1950", -0.01), RIGHT: answer("1960", -0.01),
-                           "Who?": answer("me", -0.01)}, aggregator={"answer": "Ann"}))  # fmt: skip
+                           "Who?": answer("me", -0.01)}, aggregator={"thought": "t", "answer": "Ann"}))  # fmt: skip
     async with open_checkpoints() as saver:
         graph, config = load("prunerag", saver), {"configurable": {"thread_id": "t"}}
         await graph.ainvoke({"question": QUESTION, "contexts": CONTEXTS}, config, context={})

@@ -114,7 +114,7 @@ async def test_the_answers_of_a_level_wait_side_by_side_and_are_decided_by_id(mo
                 (RIGHT, "barred"): test_prunerag.abstract("Bob Ray"),
             },
             summarizer={"summary": "Bob Ray was born in 1960."},
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     result = await start("prunerag", test_prunerag, top_k=2)
@@ -151,7 +151,7 @@ async def test_a_rejected_branch_has_to_split_or_is_evidence_on_the_last_level(m
                 LEFT: test_prunerag.answer("1950", SURE),
                 RIGHT: test_prunerag.answer("1960", SURE),
             },
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     await start("prunerag", test_prunerag, top_k=2, max_depth=2)

@@ -15,6 +15,7 @@ from stores.passages import Passage
 from tests.scripted import Completion, Raw
 
 QUESTION = "Where was the director of Zorba's Night born?"
+REASONED = {"thought": "t", "answer": "Paris"}
 TEXTS = {
     "film": ("Zorba's Night", "Zorba's Night is a 1971 film directed by Ann Lee. It was shot in Greece."),
     "lee": ("Ann Lee", "Ann Lee was a film director. She was born in Paris."),
@@ -110,7 +111,7 @@ async def test_prunerag_searches_a_node_and_its_entities(model, index):
     def script(request):
         if request.node == "decomposer":
             return {"type": "entity", "entities": ["Ann Lee", "Zorba's Night"]}
-        return {"summary": "Ann Lee was born in Paris."} if request.node == "summarizer" else {"answer": "Paris"}
+        return {"summary": "Ann Lee was born in Paris."} if request.node == "summarizer" else REASONED
 
     server = model(script)
     state = await load("prunerag").ainvoke(
@@ -129,7 +130,7 @@ async def test_parrag_searches_densely_and_again_by_words(model, index):
         "reviser": {"answer": "Paris [1]"},
         "accuracy_judge": {"score": 0.1},
         "attribution_judge": {"label": "contradictory"},
-        "generator": {"answer": "Paris"},
+        "generator": REASONED,
     }
     model(lambda request: lines[request.node])
     state = await load("parrag").ainvoke(

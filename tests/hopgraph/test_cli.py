@@ -450,7 +450,7 @@ def test_a_generator_s_server_that_is_not_there_is_said_before_anything_is_spent
 
 
 def test_people_see_what_anrag_kept_and_why(hopgraph, model, contexts):
-    script = {"refiner": {"question": "Who directed X?"}, "synthesizer": {"answer": "Paris"}}
+    script = {"refiner": {"question": "Who directed X?"}, "synthesizer": {"thought": "t", "answer": "Paris"}}
     script |= {"ending_discriminator": {"sufficient": True}, "router": {"route": "complex"}}
     model(lambda request: script.get(request.node) or answer(request))
     code, out, _ = hopgraph(

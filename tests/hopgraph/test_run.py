@@ -278,7 +278,7 @@ HOPS = {
     "relevance_discriminator": {"relevant": True},
     "generator": {"answer": "Ann Lee"},
     "ending_discriminator": {"sufficient": False},
-    "synthesizer": {"answer": "Paris"},
+    "synthesizer": {"thought": "t", "answer": "Paris"},
 }
 
 

@@ -40,7 +40,7 @@ HOPS = {
     "relevance_discriminator": {"relevant": True},
     "generator": {"answer": "Ann Lee"},
     "ending_discriminator": {"sufficient": True},
-    "synthesizer": {"answer": "Paris"},
+    "synthesizer": {"thought": "t", "answer": "Paris"},
 }
 
 

@@ -11,13 +11,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date
+from itertools import cycle
 from typing import get_args
 
-from hopgraph.evaluation.metrics import exact_match
+from hopgraph.evaluation.metrics import exact_match, normalise
 from hopgraph.indexing import build_index
 from hopgraph.methods import make_context
 from hopgraph.run import ask
 from hopgraph.simulation.agents import PerfectAgents
+from hopgraph.simulation.answering import comparison, dated, earlier
 from hopgraph.simulation.case import Case, same
 from hopgraph.simulation.endpoint import Completion, Endpoint, Request
 from hopgraph.simulation.kit import CLAIM
@@ -251,17 +254,126 @@ def comparing_variants(exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
         shown = one.messages[-1].content
         if not all(_words(value).search(shown) for value in values) or values[0] in values[1] or values[1] in values[0]:
             continue
-        reply = json.loads(one.reply)
-        others = {key: case.other_answer() if text == one.compares else text for key, text in reply.items()}
-        last = replace(one.messages[-1], content=_exchanged(shown, values))
-        text = _exchanged(json.dumps(others, ensure_ascii=False), values)
-        yield replace(one, messages=(*one.messages[:-1], last), reply=text)
+        yield _with_values(one, values[::-1], case.other_answer())
 
 
-def _exchanged(text: str, values: Sequence[str]) -> str:
-    """A text with each of two values in the place of the other."""
-    one, other = values
-    return _words(one, other).sub(lambda match: other if match[0] == one else one, text)
+CONCLUDERS = frozenset(
+    {
+        "compactrag/generator",
+        "hanrag/synthesizer",
+        "parrag/actor",
+        "parrag/generator",
+        "prism/generator",
+        "probtree/child_aggregating",
+        "prunerag/aggregator",
+    }
+)
+"""Roles that compare what was found before."""
+DRAWN = 4
+"""Times that the values of a comparison are drawn anew."""
+_FROM, _TO = date(1800, 1, 1).toordinal(), date(2020, 12, 31).toordinal()
+
+
+def drawing_variants(exchanges: Iterable[Exchange], seed: int) -> Iterator[Exchange]:
+    """Comparisons of what was found before again with drawn values, and the answer that follows.
+
+    Values are dates, or equal or different countries and the like. The dates of a few hundred questions are too few to
+    learn from which of two is earlier.
+
+    Args:
+        exchanges: Exchanges without errors among them are varied.
+        seed: Decides the values.
+    """
+    dice = random.Random(seed)  # noqa: S311
+    varied = [
+        one
+        for one in exchanges
+        if f"{one.round.method}/{one.node}" in CONCLUDERS
+        and not one.round.wrong
+        and one.compares
+        and len(one.round.lesson.case.last) == 2
+    ]
+    known: dict[str, set[str]] = {}
+    for one in varied:
+        for fact in one.round.lesson.case.last:
+            known.setdefault(fact.relation, set()).add(fact.answer)
+    for one in varied:
+        case, shown = one.round.lesson.case, one.messages[-1].content
+        values = [fact.answer for fact in case.last]
+        counts = [len(_words(value).findall(shown)) for value in values]
+        if not all(counts) or any(value in case.question for value in values):
+            continue
+        if values[0] != values[1] and (values[0] in values[1] or values[1] in values[0]):
+            continue
+        if values[0] == values[1] and counts[0] != len(values):
+            continue  # the text does not say which of them is whose
+        others = sorted(known[case.last[0].relation])
+        for _ in range(DRAWN):
+            drawn = _drawn_dates(case, values, dice) or _drawn_kinds(case, values, others, dice)
+            if drawn is None:
+                break
+            yield _with_values(one, *drawn)
+
+
+def _drawn_dates(case: Case, values: Sequence[str], dice: random.Random) -> tuple[list[str], str] | None:
+    """Two other dates and the answer to the comparison; None if it does not compare dates."""
+    formats = [found[1] for value in values if (found := dated(value))]
+    first = earlier(*values)
+    if len(formats) < len(values) or first is None or sum(same(case.answers[0], name) for name in case.compared) != 1:
+        return None
+    while True:
+        day = dice.randint(_FROM, _TO)
+        days = [day, day + round(10 ** dice.uniform(1.5, 4.5))]
+        dice.shuffle(days)
+        drawn = [_in_format(day, form) for day, form in zip(days, formats, strict=True)]
+        if (now := earlier(*drawn)) is not None:
+            return drawn, case.answers[0] if now == first else case.other_answer()
+
+
+def _drawn_kinds(
+    case: Case, values: Sequence[str], others: Sequence[str], dice: random.Random
+) -> tuple[list[str], str] | None:
+    """Two countries, or what else there is of a relation, and whether they are the same; None if that isn't asked."""
+    answer = normalise(case.answers[0])
+    if answer not in ("yes", "no") or (answer == "yes") != same(*values) or len(others) < 2:
+        return None
+    first = dice.choice(others)
+    second = first if dice.random() < 0.5 else dice.choice([text for text in others if not same(text, first)])
+    return [first, second], "yes" if first == second else "no"
+
+
+def _in_format(day: int, form: str) -> str:
+    """A date, given as its ordinal, in a format of `DATES`; days are written without a leading zero."""
+    found = date.fromordinal(day)
+    return found.strftime(form.replace("%d", str(found.day)))
+
+
+def _with_values(one: Exchange, drawn: Sequence[str], answer: str) -> Exchange:
+    """A comparison with other values in the place of the two, and the answer that follows from them."""
+    case, shown = one.round.lesson.case, one.messages[-1].content
+    numbers = [fact.number for fact in case.last]
+    values = [fact.answer for fact in case.last]
+    before = comparison(case, dict(zip(numbers, values, strict=True)))
+    now = comparison(case, dict(zip(numbers, drawn, strict=True)), answer)
+
+    def written(text: str) -> str:
+        return now.join(_put(part, values, drawn) for part in text.split(before)) if before else text
+
+    reply = {
+        key: answer if text == one.compares else written(text) if isinstance(text, str) else text
+        for key, text in json.loads(one.reply).items()
+    }
+    last = replace(one.messages[-1], content=_put(shown, values, drawn))
+    return replace(one, messages=(*one.messages[:-1], last), reply=json.dumps(reply, ensure_ascii=False))
+
+
+def _put(text: str, values: Sequence[str], drawn: Sequence[str]) -> str:
+    """A text with other values in the place of two; in turn, if the two are the same."""
+    found = _words(*values)
+    if values[0] != values[1]:
+        return found.sub(lambda match: drawn[values.index(match[0])], text)
+    turns = cycle(drawn)
+    return found.sub(lambda _: next(turns), text)
 
 
 def _words(*texts: str) -> re.Pattern[str]:

@@ -27,7 +27,8 @@ TRUE = '{"relevant": true}'
 def play(request):
     if request.node == "relevance_discriminator":
         return Completion(TRUE, tokens=[('{"relevant":', -1.0), (" true", -0.1), ("}", -0.1)])
-    own = {"router": {"route": "single_step"}, "synthesizer": {"answer": "Paris"}, "aggregator": {"answer": "Paris"}}
+    own = {"router": {"route": "single_step"}, "aggregator": {"answer": "Paris"}}
+    own |= {"synthesizer": {"thought": "t", "answer": "Paris"}}
     own |= {"refiner": {"question": "Who directed X?"}, "single_step_reader": {"answer": "Rome"}}
     own |= {"setwise": LINES["selector"], "decomposer": {"thought": "", "subquestions": ["Who?", "Where?"]}}
     return {**LINES, **own}[request.node]
