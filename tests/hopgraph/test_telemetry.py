@@ -135,7 +135,7 @@ async def test_spans_of_parallel_nodes_are_under_their_own_node(model, collector
         "Who directed Beta?": answer("Bob Ray", -2.0),
         ("Who directed Beta?", "barred"): abstract("Beta"),
     }
-    model(tree(decomposer=script, summarizer={"answer": "Bob Ray"}, aggregator={"answer": "Ann Lee"}))
+    model(tree(decomposer=script, summarizer={"answer": "Bob Ray"}, aggregator={"thought": "t", "answer": "Ann Lee"}))
     result = await run("prunerag", {"top_k": 2})
     assert result["status"] == "answered"
     nodes = [span for span in collector.named("decomposer") if span.attributes["hopgraph.superstep"] > 4]

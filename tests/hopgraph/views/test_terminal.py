@@ -29,7 +29,7 @@ async def test_prunerag_is_shown_as_a_tree_with_confidences_and_pruned_branches_
                 (QUESTION, "barred"): split(LEFT, RIGHT),
                 LEFT: answer("1950", -0.001),
             },
-            aggregator={"answer": "Ann Lee"},
+            aggregator={"thought": "t", "answer": "Ann Lee"},
         )
     )
     result, lines = await shown(max_searches=2)
@@ -92,7 +92,7 @@ def test_the_evidence_is_blamed_only_where_something_was_found():
 
 async def test_off_a_terminal_lines_are_not_wrapped(model, capsys):
     long = "Which " + "very " * 60 + "old town is it?"
-    model(play(decomposer={long: answer("Bob", -0.001)}, aggregator={"answer": "Bob"}))
+    model(play(decomposer={long: answer("Bob", -0.001)}, aggregator={"thought": "t", "answer": "Bob"}))
     state = await load("prunerag").ainvoke({"question": long, "contexts": CONTEXTS})
     print_result(result_of(state, id="q", method="prunerag", question=long, thread="t"), None)
     lines = capsys.readouterr().out.splitlines()

@@ -40,7 +40,7 @@ def prunerag_script():
             (test_prunerag.QUESTION, "barred"): test_prunerag.split(test_prunerag.LEFT, test_prunerag.RIGHT),
             test_prunerag.LEFT: test_prunerag.answer("1950", -0.001),
         },
-        aggregator={"answer": "Ann Lee"},
+        aggregator={"thought": "t", "answer": "Ann Lee"},
     )
 
 
@@ -73,7 +73,7 @@ def test_the_path_is_drawn_with_how_often_each_node_ran(model, tmp_path, monkeyp
 
 
 def test_nothing_of_a_run_is_markup_on_the_page(model, tmp_path):
-    model(test_parrag.play(**test_parrag.BASE | {"generator": {"answer": POISON}}))
+    model(test_parrag.play(**test_parrag.BASE | {"generator": {"thought": POISON, "answer": POISON}}))
     contexts = [{"title": POISON, "text": POISON, "sentences": [POISON]}, *test_parrag.CONTEXTS]
     run("parrag", f"Where? {POISON}", contexts, hop_count=1, exemplars="none")
     page = page_of(tmp_path)
