@@ -38,8 +38,6 @@ QUICKEST = "standard_rag"
 QUESTIONS = 10
 SETTINGS = {"retriever": "bridge", "top_k": 3, "pool_size": 6}
 """Of every method that has them: two hops in one search, and few passages, since reading them takes a CPU's time."""
-ENCODER = {"revelator": "encoder"}
-"""With the embedded model HANRAG's verdicts are its trained encoder's."""
 MAX_NAME = 60
 """Characters of a question or an answer in a list."""
 MOST_READ = 40
@@ -135,8 +133,6 @@ async def _ask(method: str, question: str) -> Result:
     settings: dict[str, Any] = {"index": INDEX} if known.searches else {}
     if known.searches and not known.knowledge_base:
         settings |= SETTINGS
-    if get_settings().llm_url is None:
-        settings |= ENCODER
     context = make_context(method, {name: value for name, value in settings.items() if name in known.model_fields})
     async with open_checkpoints() as saver:
         return await ask(question, context, saver, thread=new_thread(context))

@@ -67,16 +67,17 @@ async def read_thread(thread: str, saver: BaseCheckpointSaver[str]) -> Thread:
     if origin is None or origin.method not in METHODS:
         raise foreign
     state = await load(origin.method, saver).aget_state(config)
-    given = origin.context
+    cls = context_class(origin.method)
+    given = state.values.get("settings") if origin.context is None else origin.context
+    # A run keeps the defaults it was begun with, whichever model answers now.
+    usual = {name: cls.model_fields[name].default for name in cls.of_embedded()}
     if given is None:  # LangGraph's server: until the first node has completed, only the metadata have the settings
-        fields = context_class(origin.method).model_fields
-        begun = {name: value for name, value in (latest.metadata or {}).items() if name in fields}
-        given = state.values.get("settings", begun)
+        usual, given = {}, {name: value for name, value in (latest.metadata or {}).items() if name in cls.model_fields}
     started = latest.checkpoint["channel_values"].get("__start__")
     values = started if isinstance(started, dict) else state.values
     question = origin.question or str(values.get("question", ""))
     try:
-        context = make_context(origin.method, given)
+        context = make_context(origin.method, {**usual, **given})
     except (InputError, ValueError, TypeError):
         raise foreign from None
     # Not `next`, which omits tasks whose writes are stored: a kill may come before their step is committed.

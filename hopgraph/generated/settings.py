@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import UnionType
@@ -52,15 +53,25 @@ def _of(chosen: type[Context]) -> str:
     rows = [_row(name, field, field.description or "") for name, field in fields if name not in chosen.prompts()]
     own = [row for row in rows if row not in _common_rows()]
     prompts = f"Prompts: {', '.join(f'`{field}`' for field in chosen.prompts())}." if chosen.prompts() else ""
-    return "\n\n".join(filter(None, [_table("setting", own) if own else "", _paper(chosen), prompts]))
+    presets = " ".join(filter(None, [_embedded(chosen), _paper(chosen)]))
+    return "\n\n".join(filter(None, [_table("setting", own) if own else "", presets, prompts]))
+
+
+def _embedded(chosen: type[Context]) -> str:
+    """The defaults of the embedded model; "" if they are the usual ones."""
+    return f"Embedded model: {_listed_values(chosen.embedded)}." if chosen.embedded else ""
 
 
 def _paper(chosen: type[Context]) -> str:
     """The settings of `preset=paper`; "" if they are the defaults."""
     searches = chosen.searches and chosen.method in METHODS
     values = ({"retriever": chosen.paper_retriever} if searches else {}) | chosen.paper
-    changed = [f"`{name}={value}`" for name, value in values.items() if chosen.model_fields[name].default != value]
-    return f"`preset=paper`: {', '.join(changed)}." if changed else ""
+    changed = {name: value for name, value in values.items() if chosen.model_fields[name].default != value}
+    return f"`preset=paper`: {_listed_values(changed)}." if changed else ""
+
+
+def _listed_values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}={value}`" for name, value in values.items())
 
 
 def _row(name: str, field: FieldInfo, meaning: str, default: str = "") -> str:

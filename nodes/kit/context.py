@@ -10,7 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from inference.errors import InputError
-from inference.settings import Role
+from inference.settings import Role, get_settings
 from prompts.loader import is_same_text, prompt_text
 from stores.where import parse_where
 
@@ -49,6 +49,8 @@ class Context(BaseModel):
     """The method's id."""
     paper: ClassVar[dict[str, Any]] = {}
     """The paper's settings that differ from the defaults."""
+    embedded: ClassVar[dict[str, Any]] = {}
+    """Defaults while the embedded model answers, where they differ: it reads slowly, and decides some things badly."""
     paper_retriever: ClassVar[Retriever] = "hybrid"
     searches: ClassVar[bool] = True
     """Whether the method needs an index if no passages are given."""
@@ -98,7 +100,10 @@ class Context(BaseModel):
     preset: Literal["default", "paper"] = Field(
         default="default",
         title="Preset",
-        description="`paper` uses the paper's settings for everything not set explicitly.",
+        description=(
+            "`paper` uses the paper's settings for everything not set explicitly. `default` without HOPGRAPH_LLM_URL "
+            "has some defaults that suit the embedded model."
+        ),
     )
     abstain: Literal["on", "off"] = Field(
         default="on",
@@ -135,9 +140,11 @@ class Context(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("preset") == "paper":
+        if not isinstance(values, dict):
+            return values
+        if values.get("preset") == "paper":
             return {"retriever": "paper", **cls.paper, **values}
-        return values
+        return {**cls.of_embedded(), **values}
 
     @model_validator(mode="before")
     @classmethod
@@ -155,9 +162,11 @@ class Context(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The schema of Studio's form: a prompt's field is a text that shows the file in use."""
+        """The schema of Studio's form: defaults for the model in use; a prompt's field shows the file's text."""
         made = handler(schema)
         fields = handler.resolve_ref_schema(made)["properties"]
+        for field, value in cls.of_embedded().items():
+            fields[field]["default"] = value
         for field, name in cls.prompts().items():
             with suppress(InputError):  # a malformed file; a run reports it
                 fields[field]["default"] = prompt_text(name)
@@ -226,6 +235,11 @@ class Context(BaseModel):
     def prompt_overrides(self) -> dict[str, str]:
         """All prompts that this call replaces, by name."""
         return {name: text for field, name in self.prompts().items() if (text := getattr(self, field))}
+
+    @classmethod
+    def of_embedded(cls) -> dict[str, Any]:
+        """`embedded` where that model answers; else empty."""
+        return cls.embedded if get_settings().llm_url is None else {}
 
     @classmethod
     def prompts(cls) -> dict[str, str]:

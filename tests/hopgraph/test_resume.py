@@ -6,6 +6,11 @@ import json
 
 import pytest
 
+from hopgraph import loop
+from hopgraph.methods import make_context
+from hopgraph.threads import read_thread
+from inference.settings import get_settings
+from stores.checkpoints import open_checkpoints
 from tests.hopgraph.evaluation.conftest import CONTEXTS, LINES, NODES, hopgraph, questions, row  # noqa: F401
 from tests.scripted import Raw
 
@@ -61,6 +66,32 @@ def test_a_setting_that_is_as_it_was_is_no_change(hopgraph, broken_off):  # noqa
     code, out, _ = hopgraph("resume", "t", "--set", "top_k=5", "--set", "max_tokens=300", "--json")
     assert code == 0
     assert "changes" not in json.loads(out)
+
+
+def test_a_run_keeps_the_defaults_it_was_begun_with_when_another_model_answers(
+    hopgraph,  # noqa: F811
+    model,
+    monkeypatch,
+    tmp_path,
+):
+    def settings():
+        async def read():
+            async with open_checkpoints() as saver:
+                return (await read_thread("h", saver)).context
+
+        made = loop.run(read())
+        return made.top_k, made.revelator
+
+    monkeypatch.setenv("HOPGRAPH_LLM_RETRIES", "0")
+    model(lambda _: Raw(503, "{}"), owned_by=None)
+    path = tmp_path / "contexts.jsonl"
+    path.write_text("\n".join(map(json.dumps, CONTEXTS)))
+    assert hopgraph("ask", "Where?", "--method", "hanrag", "--contexts", path, "--thread", "h")[0] == 3
+    assert settings() == (5, "model")
+    monkeypatch.delenv("HOPGRAPH_LLM_URL")
+    get_settings.cache_clear()
+    assert make_context("hanrag", {}).top_k == 3
+    assert settings() == (5, "model")
 
 
 def test_unknown_and_wrong_settings_and_ended_threads_are_refused(hopgraph, broken_off):  # noqa: F811
