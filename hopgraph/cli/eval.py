@@ -143,8 +143,9 @@ def evaluate(
     from hopgraph.cli import eval_options, evaluating
     from hopgraph.evaluation.folder import RunFolder
     from hopgraph.evaluation.gate import read_gate
-    from hopgraph.evaluation.plan import restore
+    from hopgraph.evaluation.plan import defaults_of, restore
     from hopgraph.evaluation.shards import own_questions
+    from hopgraph.evaluation.simulated import Simulation
     from inference.errors import InputError
 
     prices = eval_options.read_price(price)
@@ -175,13 +176,17 @@ def evaluate(
         with evaluating.agents(about, asked, _index_of(about)):
             loop.run(evaluating.resume(folder, variants, asked, about, again=again, ray=cluster))
     else:
-        variants, values = eval_options.read_variants(method, ablations, suite, overlay or [], settings or [], index)
+        simulation = eval_options.simulation_row(perfect, wrong, seed)
+        with defaults_of(Simulation.of(simulation)):
+            variants, values = eval_options.read_variants(
+                method, ablations, suite, overlay or [], settings or [], index
+            )
         eval_options.refuse_unused_index(contexts, variants)
         asked = eval_options.sampled_questions(questions, dataset, limit, seed, stratify)
         folder = RunFolder(eval_options.required(out, "--out", "the run's folder, such as runs/first"))
         about = {"dataset": dataset, "file": str(questions), "limit": limit, "seed": seed, "set": values}
         about |= ({"suite": suite} if suite else {}) | ({"stratified": True} if stratify else {})
-        about |= eval_options.simulation_row(perfect, wrong, seed) | eval_options.read_shard(shard, asked)
+        about |= simulation | eval_options.read_shard(shard, asked)
         evaluating.check_gate(gate, about, variants, asked)
         again = _again(folder, about, judge, ray)
         with evaluating.agents(about, asked, None if contexts else index):

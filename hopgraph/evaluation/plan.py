@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from hopgraph.evaluation.simulated import Simulation
 from hopgraph.evaluation.suites import SUITES
 from hopgraph.methods import context_class, make_context
 from inference.errors import InputError
+from inference.settings import overridden
 from nodes.kit.context import Context
 from prompts.loader import check_names, load_prompt
 from prompts.parsing import MAX_BYTES
@@ -159,7 +162,13 @@ def _variant(name: str, method: str, values: Mapping[str, Any]) -> Variant:
 
 def restore(about: Mapping[str, Any]) -> list[Variant]:
     """The variants of a run, from its `run.json`."""
-    return [_variant(row["name"], row["method"], row["values"]) for row in about["variants"]]
+    with defaults_of(Simulation.of(about)):
+        return [_variant(row["name"], row["method"], row["values"]) for row in about["variants"]]
+
+
+def defaults_of(simulation: Simulation | None) -> AbstractContextManager[None]:
+    """While it is open, variants of a simulation get the usual defaults instead of the embedded model's."""
+    return nullcontext() if simulation is None else overridden(llm_url="http://127.0.0.1/v1")
 
 
 def prompt_hashes(context: Context) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ class PrismContext(Context):
     """PRISM: precision and recall in a loop over evidence sentences."""
 
     method = "prism"
+    embedded: ClassVar[dict[str, Any]] = {"top_k": 3, "pool_size": 6}
 
     max_iterations: int = Field(
         default=3, ge=1, le=10, title="Iterations", description="Maximum number of rounds of Selector and Adder (N)."

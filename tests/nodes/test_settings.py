@@ -7,6 +7,7 @@ import pytest
 from hopgraph.methods import METHODS, READERS, context_class
 from hopgraph.run import make_context
 from inference.errors import InputError
+from inference.settings import overridden
 
 COMMON = {
     "top_k": (5, 1, 100),
@@ -48,6 +49,13 @@ OWN = {
 }
 EVERY = [(method, name, *row) for method, rows in OWN.items() for name, row in rows.items()]
 EVERY += [("standard_rag", name, *row) for name, row in COMMON.items()]
+
+
+@pytest.fixture(autouse=True)
+def _a_served_model():
+    """The embedded model has some other defaults."""
+    with overridden(llm_url="http://127.0.0.1:1/v1"):
+        yield
 
 
 @pytest.mark.parametrize(("method", "name", "default", "lowest", "highest"), EVERY)

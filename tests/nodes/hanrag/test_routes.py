@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphs.hanrag import after_anrag, after_ending, ask_all, ask_seed, judge, take
+from inference.settings import overridden
 from nodes.hanrag.chain import conclude
 from nodes.hanrag.context import HanContext
 from nodes.hanrag.relevance_discriminator import _judged, to_judge
@@ -14,6 +15,13 @@ from nodes.hanrag.verdict import Verdict, weigh
 @pytest.fixture(autouse=True)
 def _outside_of_a_graph(monkeypatch):
     monkeypatch.setattr("nodes.hanrag.verdict.node_name", lambda: "relevance_discriminator")
+
+
+@pytest.fixture(autouse=True)
+def _a_served_model():
+    """Not the embedded one, whose verdicts are the encoder's."""
+    with overridden(llm_url="http://127.0.0.1:1/v1"):
+        yield
 
 
 @pytest.mark.parametrize(
