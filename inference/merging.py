@@ -96,12 +96,12 @@ def read_adapter(lora: Path) -> tuple[float, dict[str, Matrix]]:
 
     try:
         reader = GGUFReader(lora)
-        if _metadata(reader, "adapter.type") != "lora":
-            raise ValueError(f"{lora} is no LoRA adapter")
-        alpha = float(_metadata(reader, "adapter.lora.alpha"))
-        return alpha, {tensor.name: quants.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
-    except (IndexError, KeyError, TypeError, NotImplementedError) as error:  # what gguf raises for a damaged file
+        if _metadata(reader, "adapter.type") == "lora":
+            alpha = float(_metadata(reader, "adapter.lora.alpha"))
+            return alpha, {tensor.name: quants.dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors}
+    except (IndexError, KeyError, TypeError, ValueError, NotImplementedError) as error:  # what gguf raises if damaged
         raise ValueError(f"{lora} can't be read as an adapter: {error}") from error
+    raise ValueError(f"{lora} is no LoRA adapter")
 
 
 def _changes(lora: Path) -> dict[str, Matrix]:

@@ -95,17 +95,13 @@ def write_lora(adapter: Path, base: Path, to: Path) -> Path:
     Raises:
         InputError: The architecture, or a part of the adapter, is not one that this writes.
     """
-    import gguf
     import numpy as np
     from safetensors.numpy import load_file
 
     lora = json.loads((adapter / "adapter_config.json").read_text("utf-8"))
     config, name, rotary = _architecture(base)
     names = _names(config, name)
-    writer = gguf.GGUFWriter(to, name)
-    writer.add_type(gguf.GGUFType.ADAPTER)
-    writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
-    writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, float(lora["lora_alpha"]))
+    halves = {}
     for key, matrix in sorted(load_file(adapter / "adapter_model.safetensors").items()):
         layer, half = _layer_of(key, adapter)
         place = names.get_name(layer)
@@ -114,10 +110,31 @@ def write_lora(adapter: Path, base: Path, to: Path) -> Path:
         matrix = matrix.astype(np.float32)
         if half == "b" and rotary:
             matrix = _in_rotary_order(layer, matrix, config)
+        halves[f"{place}.weight.lora_{half}"] = matrix
+    return write_adapter(halves, name, lora["lora_alpha"], to)
+
+
+def write_adapter(halves: Mapping[str, Matrix], architecture: str, alpha: float, to: Path) -> Path:
+    """Write a LoRA adapter (GGUF).
+
+    Args:
+        halves: Matrices by name, as `inference.merging.read_adapter` gives them.
+        architecture: llama.cpp's name of the base's.
+        alpha: The adapter's.
+        to: The GGUF file.
+    """
+    import gguf
+    import numpy as np
+
+    writer = gguf.GGUFWriter(to, architecture)
+    writer.add_type(gguf.GGUFType.ADAPTER)
+    writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
+    writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, float(alpha))
+    for name, matrix in halves.items():
         # Eight bits halve the file; rows that are no multiple of a block stay in sixteen.
         kind = gguf.GGMLQuantizationType.Q8_0 if matrix.shape[1] % 32 == 0 else gguf.GGMLQuantizationType.F16
         packed = gguf.quants.quantize(np.ascontiguousarray(matrix), kind)
-        writer.add_tensor(f"{place}.weight.lora_{half}", packed, raw_dtype=kind)
+        writer.add_tensor(name, packed, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
