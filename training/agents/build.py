@@ -63,7 +63,8 @@ SINGLE = (
 )
 """Methods that play questions of one hop."""
 FEWER = (3, 5)
-"""Passages of a search for questions without decomposition: shorter prompts are learned from in less time."""
+"""Passages of a search, for questions without decomposition and two thirds of the others: shorter prompts are learned
+from in less time, and the embedded model searches for three."""
 _USUAL = 60
 QUOTAS: Mapping[str, int] = {
     "adaptive_rag/router": 160,
@@ -149,7 +150,7 @@ def rounds_of(lessons: Sequence[Lesson], seed: int, each: int, whole: int, singl
     for lesson in of["decomposed"]:
         for method in dice.sample(methods, each):
             wrong = 0.15 if dice.random() < 0.2 else 0.0
-            played.append(Round(lesson, method, dice.choice(["hybrid", "bridge"]), wrong))
+            played.append(Round(lesson, method, dice.choice(["hybrid", "bridge"]), wrong, dice.choice((0, *FEWER))))
     for lesson in dice.sample(of["decomposed"], min(whole, len(of["decomposed"]))):
         played.append(Round(lesson, "standard_rag", "bridge", 0.0))
     for lesson in dice.sample(of["whole"], min(whole, len(of["whole"]))):

@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from training.agents.questions import Lesson
 
 AT_ONCE = 8
 """Questions played at a time."""
+TOLD = 500
+"""Rounds between two lines of progress: all of them take more than half an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,14 +403,18 @@ def _sub_questions(case: Case) -> list[str]:
 
 
 async def _play_all(rounds: Sequence[Round], index: str) -> dict[str, str]:
-    """How each round ended, by thread."""
+    """How each round ended, by thread; tells on stderr how many have."""
     places = asyncio.Semaphore(AT_ONCE)
+    outcomes: dict[str, str] = {}
 
-    async def one(played: Round) -> tuple[str, str]:
+    async def one(played: Round) -> None:
         async with places:
-            return played.thread, await _play(played, index)
+            outcomes[played.thread] = await _play(played, index)
+        if len(outcomes) % TOLD == 0 or len(outcomes) == len(rounds):
+            sys.stderr.write(f"{len(outcomes)} of {len(rounds)} rounds of {index} played\n")
 
-    return dict(await asyncio.gather(*map(one, rounds)))
+    await asyncio.gather(*map(one, rounds))
+    return outcomes
 
 
 async def _play(played: Round, index: str) -> str:
