@@ -1,6 +1,7 @@
 """Mean recall of gold passages by both halves of the store, by their fusion, and by bridging.
 
     python benchmarks/recall.py DATA [--only hotpotqa --only nq] [--together [--made-up 100000]]
+    python benchmarks/recall.py DATA --steps [--only musique]
 
 DATA has a folder for each set with `corpus.jsonl.gz` and `questions.jsonl.gz` (`gold_ids`). The indexes are made in
 HOPGRAPH_HOME under the names `recall-<set>`, and kept: a second run encodes nothing. A question is searched as it is,
@@ -11,12 +12,18 @@ several hits are of one article. `nq+extra` is nq with `corpus_extra.jsonl.gz` a
 `--together` searches one index of all sets, where each set's passages are distractors to the others' questions; an
 article that several sets have counts only as the set's own. `--made-up` adds synthetic passages (`scale.py`) up to that
 number. All figures depend on the data and the encoder only.
+
+`--steps` searches for the steps of gold decompositions instead, with the earlier answers filled in, and prints the
+share whose gold article is among the first 1, 2, 3, 5 or 10. A step "A >> b" is asked as "What is the b of A?". They
+are those of MuSiQue, and of 2WikiMultiHopQA's compositional questions, whose gold articles are in the order of the
+steps.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +39,7 @@ from stores.passages import read_passages
 SETS = ("2wikimultihopqa", "musique", "hotpotqa", "multihoprag", "nq", "popqa")
 MODES: tuple[Mode, ...] = ("dense", "sparse", "hybrid", "bridge")
 CUTS = (5, 10)
+STEP_CUTS = (1, 2, 3, 5, 10)
 HITS = 50
 """Enough for ten articles."""
 Questions = list[dict[str, Any]]
@@ -42,8 +50,12 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="Only this set; may be repeated.")] = None,
     together: Annotated[bool, typer.Option(help="Search one index of all sets.")] = False,
     made_up: Annotated[int, typer.Option(help="With --together: passages of the index, synthetic ones added.")] = 0,
+    steps: Annotated[bool, typer.Option(help="Search for the steps of gold decompositions instead.")] = False,
 ) -> None:
     """Print a table: a row per set, recall@5/@10 per mode, and the share of questions with all gold among five."""
+    if steps:
+        _print_steps(data, only or ["2wikimultihopqa", "musique"])
+        return
     heads = "".join(f"{head:>15}" for head in (*MODES, "hybrid, hits", "all: hybrid", "all: bridge"))
     print(f"{'set':<18}{'passages':>9}{'questions':>10}{heads}")
     sets = only or list(SETS)
@@ -55,9 +67,7 @@ def main(
     means = []
     for name in sets:
         folder = data / name
-        with gzip.open(folder / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
-            questions = [json.loads(line) for line in lines]
-        questions = [question for question in questions if question["gold_ids"]]
+        questions = _questions(folder)
         if not together:
             build_index(f"recall-{name}", read_passages(folder / "corpus.jsonl.gz"))
         means.append(_row(name, whole if together else open_index(f"recall-{name}"), questions))
@@ -65,6 +75,48 @@ def main(
             add_to_index(f"recall-{name}", read_passages(extra))
             _row(f"{name}+extra", open_index(f"recall-{name}"), questions)
     print(f"{'mean of sets':<37}{_figures(np.mean(means, axis=0))}")
+
+
+def _print_steps(data: Path, sets: list[str]) -> None:
+    cuts = "".join(f"{f'@{cut}':>8}" for cut in STEP_CUTS)
+    print(f"{'set':<18}{'steps':>7}  {'mode':<8}{cuts}")
+    for name in sets:
+        steps = [step for question in _questions(data / name) for step in _steps(question)]
+        if not steps:
+            raise typer.BadParameter(f"{name} has no steps with a gold article", param_hint="--only")
+        build_index(f"recall-{name}", read_passages(data / name / "corpus.jsonl.gz"))
+        index = open_index(f"recall-{name}")
+        for mode in MODES:
+            found = _articles(index, [query for query, _ in steps], mode)
+            ranks = [
+                list(dict.fromkeys(ids)).index(gold) if gold in ids else HITS
+                for ids, (_, gold) in zip(found, steps, strict=True)
+            ]
+            shares = "".join(f"{np.mean(np.array(ranks) < cut):>8.3f}" for cut in STEP_CUTS)
+            print(f"{name:<18}{len(steps):>7,}  {mode:<8}{shares}", flush=True)
+
+
+def _questions(folder: Path) -> Questions:
+    """The questions of a set that have gold articles."""
+    with gzip.open(folder / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
+        questions = [json.loads(line) for line in lines]
+    return [question for question in questions if question["gold_ids"]]
+
+
+def _steps(question: dict[str, Any]) -> list[tuple[str, str]]:
+    """What each step of a question's decomposition asks, and its gold article."""
+    steps = question.get("decomposition") or []
+    gold = [step.get("support_id") for step in steps]
+    if question.get("type") == "compositional" and len(question["gold_ids"]) == len(steps):
+        gold = question["gold_ids"]
+    answers = {f"#{number}": step["answer"] for number, step in enumerate(steps, 1)}
+    asked = []
+    for step, article in zip(steps, gold, strict=True):
+        query = re.sub(r"#\d+", lambda found: answers.get(found[0], found[0]), step["question"])
+        subject, _, relation = query.partition(" >> ")
+        if article:
+            asked.append((f"What is the {relation} of {subject}?" if relation else query, article))
+    return asked
 
 
 def _row(name: str, index: Index, questions: Questions) -> list[tuple[float, float, float]]:
