@@ -13,17 +13,15 @@ several hits are of one article. `nq+extra` is nq with `corpus_extra.jsonl.gz` a
 article that several sets have counts only as the set's own. `--made-up` adds synthetic passages (`scale.py`) up to that
 number. All figures depend on the data and the encoder only.
 
-`--steps` searches for the steps of gold decompositions instead, with the earlier answers filled in, and prints the
-share whose gold article is among the first 1, 2, 3, 5 or 10. A step "A >> b" is asked as "What is the b of A?". They
-are those of MuSiQue, and of 2WikiMultiHopQA's compositional questions, whose gold articles are in the order of the
-steps.
+`--steps` searches for the steps of gold decompositions instead, as perfect agents ask for them once the earlier answers
+are known, and prints the share whose gold article is among the first 1, 2, 3, 5 or 10. They are those of MuSiQue, and
+of 2WikiMultiHopQA's compositional questions, whose gold articles are in the order of the steps.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +30,9 @@ import numpy as np
 import typer
 from scale import MadeUp, built_of
 
+from hopgraph.evaluation.data import Question
+from hopgraph.evaluation.datasets import read_questions
+from hopgraph.simulation.gold import cases_of
 from stores.build import add_to_index, build_index
 from stores.index import Index, Mode, open_index
 from stores.passages import read_passages
@@ -54,6 +55,8 @@ def main(
 ) -> None:
     """Print a table: a row per set, recall@5/@10 per mode, and the share of questions with all gold among five."""
     if steps:
+        if together:
+            raise typer.BadParameter("needs each set's own index", param_hint="--steps")
         _print_steps(data, only or ["2wikimultihopqa", "musique"])
         return
     heads = "".join(f"{head:>15}" for head in (*MODES, "hybrid, hits", "all: hybrid", "all: bridge"))
@@ -67,7 +70,9 @@ def main(
     means = []
     for name in sets:
         folder = data / name
-        questions = _questions(folder)
+        with gzip.open(folder / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
+            questions = [json.loads(line) for line in lines]
+        questions = [question for question in questions if question["gold_ids"]]
         if not together:
             build_index(f"recall-{name}", read_passages(folder / "corpus.jsonl.gz"))
         means.append(_row(name, whole if together else open_index(f"recall-{name}"), questions))
@@ -81,7 +86,8 @@ def _print_steps(data: Path, sets: list[str]) -> None:
     cuts = "".join(f"{f'@{cut}':>8}" for cut in STEP_CUTS)
     print(f"{'set':<18}{'steps':>7}  {'mode':<8}{cuts}")
     for name in sets:
-        steps = [step for question in _questions(data / name) for step in _steps(question)]
+        questions = read_questions(data / name / "questions.jsonl.gz", name)
+        steps = [step for question in questions for step in _steps(question)]
         if not steps:
             raise typer.BadParameter(f"{name} has no steps with a gold article", param_hint="--only")
         build_index(f"recall-{name}", read_passages(data / name / "corpus.jsonl.gz"))
@@ -96,27 +102,16 @@ def _print_steps(data: Path, sets: list[str]) -> None:
             print(f"{name:<18}{len(steps):>7,}  {mode:<8}{shares}", flush=True)
 
 
-def _questions(folder: Path) -> Questions:
-    """The questions of a set that have gold articles."""
-    with gzip.open(folder / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
-        questions = [json.loads(line) for line in lines]
-    return [question for question in questions if question["gold_ids"]]
-
-
-def _steps(question: dict[str, Any]) -> list[tuple[str, str]]:
-    """What each step of a question's decomposition asks, and its gold article."""
-    steps = question.get("decomposition") or []
-    gold = [step.get("support_id") for step in steps]
-    if question.get("type") == "compositional" and len(question["gold_ids"]) == len(steps):
-        gold = question["gold_ids"]
-    answers = {f"#{number}": step["answer"] for number, step in enumerate(steps, 1)}
-    asked = []
-    for step, article in zip(steps, gold, strict=True):
-        query = re.sub(r"#\d+", lambda found: answers.get(found[0], found[0]), step["question"])
-        subject, _, relation = query.partition(" >> ")
-        if article:
-            asked.append((f"What is the {relation} of {subject}?" if relation else query, article))
-    return asked
+def _steps(question: Question) -> list[tuple[str, str]]:
+    """What perfect agents ask for each step of a question, and its gold article."""
+    gold = tuple(step.gold_id for step in question.decomposition)
+    if question.type == "compositional" and len(question.gold_ids) == len(gold):
+        gold = question.gold_ids
+    if not any(gold):
+        return []
+    [case] = cases_of([question], {})
+    answers = {fact.number: fact.answer for fact in case.facts}
+    return [(case.ask(fact, answers), article) for fact, article in zip(case.facts, gold, strict=True) if article]
 
 
 def _row(name: str, index: Index, questions: Questions) -> list[tuple[float, float, float]]:

@@ -57,11 +57,12 @@ def test_the_table_counts_gold_passages_among_the_first_hits(tmp_path):
 
 def test_a_step_is_searched_for_with_the_earlier_answers(tmp_path):
     steps = [
-        {"question": "Where is the river?", "answer": "Ghent", "support_id": "nowhere"},
+        {"question": "Where does the river flow?", "answer": "Ghent", "support_id": "nowhere"},
         {"question": "#1 >> mayor", "answer": "Anna", "support_id": "Ghent"},
         {"question": "Where was #2 born?", "answer": "Hull"},
     ]
-    done = recall(tmp_path, "musique", [{"question": "?", "gold_ids": ["Ghent"], "decomposition": steps}], "--steps")
+    question = {"question": "?", "answers": ["Hull"], "gold_ids": ["Ghent"], "decomposition": steps}
+    done = recall(tmp_path, "musique", [question], "--steps")
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("musique")]
     assert ["musique", "2", "sparse", *["0.500"] * 5] in rows
     assert [row[2] for row in rows] == ["dense", "sparse", "hybrid", "bridge"]
