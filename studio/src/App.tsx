@@ -29,7 +29,7 @@ export function App() {
   const chosen = assistants.find((row) => row.assistant_id === place.assistant) ?? methods.find((row) => row.graph_id === "parrag");
   const here = opened?.thread === place.thread ? opened : null;
   const method = place.thread ? (here?.method ?? "") : (chosen?.graph_id ?? "");
-  const { graph, schemas } = useMethod(method, methods);
+  const { graph, schemas, problem: unread } = useMethod(method, methods);
   const thread = useThread(here?.id, place.checkpoint, method);
   const rows = useThreads(thread.running);
   const wrong = useProblem(method, settings);
@@ -160,7 +160,7 @@ export function App() {
             <span className={`now ${running ? "busy" : ""}`} role="status">{state}</span>
             {ledger.length > 0 && <span className="dim cost">{cost}</span>}
           </div>
-          {(thread.problem || shown.failure || unreachable || wrong) && <p className="warn" role="alert">{thread.problem || shown.failure || unreachable || wrong}</p>}
+          {(thread.problem || shown.failure || unreachable || unread || wrong) && <p className="warn" role="alert">{thread.problem || shown.failure || unreachable || unread || wrong}</p>}
           {!running && shown.decisions.length > 0 && <Decisions key={shown.decisions.map((row) => row.id).join()} decisions={shown.decisions} onDecide={(resume) => attempt("run", resume)} />}
         </section>
         <section className="canvas" aria-label="Graph">

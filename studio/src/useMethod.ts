@@ -27,18 +27,21 @@ export function useAssistants() {
 export function useMethod(method: string, methods: Assistant[]) {
   const [graph, setGraph] = useState<Graph | null>(null);
   const [schemas, setSchemas] = useState<Schemas>({ context: null, state: null });
+  const [problem, setProblem] = useState("");
   const id = methods.find((row) => row.graph_id === method)?.assistant_id;
   useEffect(() => {
     if (!id) return;
     let current = true;
     setGraph(null);
     setSchemas({ context: null, state: null });
-    void client.assistants.getGraph(id, { xray: true }).then((made) => current && setGraph(made as unknown as Graph));
-    void client.assistants.getSchemas(id).then((found) =>
-      current && setSchemas({ context: found.context_schema as Schema, state: found.state_schema as Schema }));
+    setProblem("");
+    const fail = (error: unknown) => current && setProblem(words(error));
+    client.assistants.getGraph(id, { xray: true }).then((made) => current && setGraph(made as unknown as Graph), fail);
+    client.assistants.getSchemas(id).then((found) =>
+      current && setSchemas({ context: found.context_schema as Schema, state: found.state_schema as Schema }), fail);
     return () => void (current = false);
   }, [id]);
-  return { graph, schemas };
+  return { graph, schemas, problem };
 }
 
 /** What is wrong with settings, asked of the server a moment after the last change. */
@@ -46,10 +49,14 @@ export function useProblem(method: string, settings: Settings): string {
   const [problem, setProblem] = useState("");
   useEffect(() => {
     if (!method) return;
+    let current = true;
+    const show = (text: string) => current && setProblem(text);
     const timer = setTimeout(() => {
-      lookups.check(method, settings).then((found) => setProblem(found.problem && [found.problem, found.hint].filter(Boolean).join("; ")), () => undefined);
+      lookups.check(method, settings).then(
+        (found) => show(found.problem && [found.problem, found.hint].filter(Boolean).join("; ")),
+        () => show("")); // nothing is known against these settings; who asks with them hears what is the matter
     }, 250);
-    return () => clearTimeout(timer);
+    return () => { current = false; clearTimeout(timer); };
   }, [method, settings]);
   return problem;
 }

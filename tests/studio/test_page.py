@@ -281,8 +281,10 @@ def test_an_address_of_no_thread_says_so(visit):
 
 
 def test_a_server_that_has_stopped_is_named_as_the_problem(visit):
-    visit.open().choose("no_retrieval")
+    visit.open().choose("prism", top_k="0")
+    visit.page.locator(".top [role=alert]", has_text="top_k").wait_for()
     visit.page.context.set_offline(True)
+    visit.page.fill("#setting-top_k", "3")  # what was wrong before is not held against it, though nothing can check it
     visit.ask(QUESTION)
     visit.page.locator(".top [role=alert]", has_text="is `hopgraph studio` still running?").wait_for()
     visit.page.context.set_offline(False)
