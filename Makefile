@@ -40,7 +40,7 @@ test: lint
 
 # One after another: most of them keep all cores busy with the embedded model.
 test-slow: dev
-	$(BIN)/python -m pytest -m slow --ignore=tests/inference/test_vllm.py
+	$(BIN)/python -m pytest -m slow --ignore=tests/inference/test_vllm.py --durations 30 --durations-min 10
 
 # What a newcomer gets: installs into private folders and runs every command of README.md and docs/ there.
 test-installed: dev
