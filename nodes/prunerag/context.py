@@ -15,6 +15,7 @@ class PruneContext(Context):
     method = "prunerag"
     paper: ClassVar[dict[str, Any]] = {"max_tokens": 4096}
     paper_retriever = "dense"
+    embedded: ClassVar[dict[str, Any]] = {"top_k": 3, "threshold": 0.75}
 
     threshold: float = Field(
         default=0.95,

@@ -50,7 +50,7 @@ async def test_an_answer_needs_at_least_the_threshold(confidence, threshold, acc
 
 @pytest.mark.parametrize(("depth", "verdict"), [(2, "rejected"), (3, "evidence"), (1, "rejected")])
 async def test_a_rejected_answer_is_asked_again_except_on_the_last_level(depth, verdict):
-    [found], said = await verdicts(node(depth=depth, answer="Paris", confidence=0.2), max_depth=3)
+    [found], said = await verdicts(node(depth=depth, answer="Paris", confidence=0.2), max_depth=3, threshold=0.95)
     assert found["verdict"] == verdict
     last = "its answer was rejected on the last level (confidence 0.200 is below 0.95)"
     assert found["pruned"] == (last if verdict == "evidence" else "")
