@@ -25,10 +25,12 @@ from inference.errors import StoreError
 from inference.settings import overridden
 from stores.index import open_index
 from training.agents.play import (
+    DECOMPOSERS,
     Exchange,
     Round,
     adding_variants,
     comparing_variants,
+    decomposing_variants,
     drawing_variants,
     index_lessons,
     judging_variants,
@@ -194,6 +196,7 @@ def as_chat(exchange: Exchange) -> Chat:
 def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: float = 1.0) -> list[Chat]:
     """At most the quota of each skill, times `scale`: of each label all or an equal share, few of them abstaining.
 
+    Of what takes questions apart it is an equal share of each data set: most have 2WikiMultiHopQA's few patterns.
     All that is asked about the passages of a question is chosen together. The choice does not depend on the order.
     """
 
@@ -202,7 +205,8 @@ def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: f
 
     of: dict[str, dict[str, list[Chat]]] = defaultdict(lambda: defaultdict(list))
     for chat in sorted({chat["id"]: chat for chat in chats}.values(), key=place):
-        of[chat["skill"]][chat["label"]].append(chat)
+        each_source = chat["skill"] in (*DECOMPOSERS, "hanrag/refiner") and chat["label"] == "decomposed"
+        of[chat["skill"]][chat["source"] if each_source else chat["label"]].append(chat)
     kept: list[Chat] = []
     for skill, labels in sorted(of.items()):
         room = round(scale * quotas.get(skill, _USUAL))
@@ -267,6 +271,7 @@ def _build(options: Namespace) -> str:
         *reading_variants(exchanges, taught, options.seed),
         *judging_variants(exchanges, taught, options.seed),
         *adding_variants(exchanges, taught, options.seed),
+        *decomposing_variants(exchanges, taught, options.seed),
     ]
     exchanges += [*comparing_variants(exchanges), *drawing_variants(exchanges, options.seed)]
     chats = chosen(

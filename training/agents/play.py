@@ -29,12 +29,17 @@ from hopgraph.simulation.parrag import JUDGED
 from inference.chat import Message
 from inference.settings import Role, overridden
 from nodes.kit.abstention import is_abstention
+from nodes.kit.rendering import UNKNOWN, quoted
 from training.agents.questions import Lesson
 
 AT_ONCE = 8
 """Questions played at a time."""
 TOLD = 500
 """Rounds between two lines of progress: all of them take more than half an hour."""
+
+
+ASKERS = frozenset({"hanrag/refiner", "self_ask/asker"})
+"""Roles that ask the next question of a chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,21 @@ class Exchange:
         return answer if compared else None
 
     @property
+    def repeats(self) -> bool:
+        """Whether this is the reply of a role that asks the next question, and asks what was asked before.
+
+        So does a perfect agent that has no other words for a fact that no search has found.
+        """
+        if f"{self.round.method}/{self.node}" not in ASKERS or self.round.lesson.kind == "single":
+            return False
+        asked = json.loads(self.reply).get("question")
+        return bool(asked) and f" {_plain(asked)} " in f" {_plain(self.messages[-1].content)} "
+
+    @property
     def is_lesson(self) -> bool:
         """Whether to learn from it: the run ended right, or found no answer without anybody's error."""
-        return self.outcome == "right" or (self.outcome == "abstained" and self.round.wrong == 0)
+        ended_well = self.outcome == "right" or (self.outcome == "abstained" and self.round.wrong == 0)
+        return ended_well and not self.repeats
 
 
 @dataclass
@@ -212,6 +229,64 @@ def judging_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
         begin, end = judged.span("answer")
         text = shown[:begin] + answer + shown[end:]
         yield _answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
+
+
+DECOMPOSERS = frozenset({"compactrag/decomposer", "parrag/planner", "prism/analyzer", "probtree/decomposer"})
+"""Roles that take a question apart, and see nothing else of it."""
+KNOWN = 0.85
+"""Share of the questions of a chain that have an answer."""
+
+
+def decomposing_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], seed: int) -> Iterator[Exchange]:
+    """The decomposers' prompts, and those of HANRAG's refiner, for every decomposed question.
+
+    A question is played by a few methods only, and few of MuSiQue's and HotpotQA's have a decomposition. The refiner is
+    asked for every next question of the chain that leads to the answer.
+
+    Args:
+        exchanges: Those of each role are the pattern of its prompts.
+        lessons: All.
+        seed: Decides the pattern, and which questions of a chain have no answer and are asked in other words.
+    """
+    dice = random.Random(seed)  # noqa: S311
+    agents = PerfectAgents([lesson.case for lesson in lessons])
+    patterns: dict[str, list[Exchange]] = {}
+    for one in exchanges:
+        patterns.setdefault(f"{one.round.method}/{one.node}", []).append(one)
+    for lesson in lessons:
+        if lesson.kind != "decomposed":
+            continue
+        for skill in sorted(DECOMPOSERS & patterns.keys()):
+            one = _about(lesson, dice.choice(patterns[skill]))
+            yield _answered(agents, one, one.messages)
+        for one in patterns.get("hanrag/refiner", [])[:1]:
+            yield from _chain(agents, _about(lesson, one), dice)
+
+
+def _chain(agents: PerfectAgents, one: Exchange, dice: random.Random) -> Iterator[Exchange]:
+    """HANRAG's refiner's prompts with the chain so far, from its first question to its last."""
+    chain: list[str] = []
+    while True:
+        shown = one.messages[-1].content
+        text = shown[: shown.rindex("Known:")] + "\n".join(["Known:", *(chain or ["(none)"])])
+        made = _answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
+        asked = json.loads(made.reply)["question"]
+        form = one.round.lesson.case.form_of(asked)
+        if form is None or made.repeats:
+            return
+        yield made
+        answer = quoted(form.fact.answer) if dice.random() < KNOWN else UNKNOWN
+        chain.append(f"{len(chain) + 1}. {quoted(asked)} Answer: {answer}")
+
+
+def _about(lesson: Lesson, pattern: Exchange) -> Exchange:
+    """A pattern's prompt with the question of another lesson."""
+    text = _asking(quoted(lesson.case.question), pattern.messages[-1].content)
+    return replace(
+        pattern,
+        round=replace(pattern.round, lesson=lesson, wrong=0.0),
+        messages=(*pattern.messages[:-1], replace(pattern.messages[-1], content=text)),
+    )
 
 
 _CURRENT = re.compile(r"(?<=^Current evidence: ).+$", re.MULTILINE)
@@ -389,6 +464,11 @@ def _answered(agents: PerfectAgents, one: Exchange, messages: tuple[Message, ...
     body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
     reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
     return replace(one, messages=messages, reply=reply, outcome="right")
+
+
+def _plain(text: str) -> str:
+    """A text of a prompt in one line, without case and the marks around the question."""
+    return " ".join(re.sub(r"</?question>", " ", text).split()).casefold()
 
 
 def _asking(question: str, text: str) -> str:

@@ -9,9 +9,11 @@ import pytest
 from hopgraph.methods import METHODS
 from hopgraph.simulation.agents import roles
 from inference.errors import InputError
+from tests.training.agents.conftest import FILMS, bridge
 from training.agents import build
 from training.agents.build import chosen, main, rounds_of
 from training.agents.leakage import main as check_leakage
+from training.agents.play import DECOMPOSERS
 from training.agents.questions import lessons
 from training.lora.chats import Chat, read_chats
 from training.lora.prompts import check_prompts
@@ -122,6 +124,34 @@ def test_questions_of_one_hop_are_few_where_questions_are_taken_apart():
         ("a/b", "single"): 23,
         ("a/b", "decomposed"): 23,
     }
+
+
+def test_what_takes_questions_apart_has_an_equal_share_of_each_data_set():
+    rows = [
+        {**chat(n, "decomposed", f"q{n}", skill), "source": source, "id": f"{skill}{n}"}
+        for skill in ("hanrag/refiner", "a/b")
+        for source, numbers in (("2wikimultihopqa-train", range(80)), ("musique-train", range(80, 90)))
+        for n in numbers
+    ]
+    kept = chosen(rows, {"hanrag/refiner": 22, "a/b": 22}, seed=0)
+    counts = Counter((row["skill"], row["source"]) for row in kept)
+    assert counts["hanrag/refiner", "musique-train"] == counts["hanrag/refiner", "2wikimultihopqa-train"] == 10
+    assert counts["a/b", "musique-train"] < 6
+
+
+def test_the_refiner_is_asked_for_every_next_question_and_the_decomposers_about_every_question(built):
+    asked: dict[str, dict[str, set[str]]] = {}
+    for row in read_chats(built):
+        reply, shown = row["completion"][0]["content"], row["prompt"][-1]["content"]
+        asked.setdefault(row["skill"], {}).setdefault(row["question"], set()).add(reply)
+        if row["skill"] == "hanrag/refiner":
+            assert json.loads(reply)["question"] not in shown
+    for name in ("Alpha", "Beta", "Gamma"):  # the fourth is a dev question
+        director = FILMS[name]
+        first, then = f"Who directed {name} (film)?", f"Where was {director} born?"
+        question = bridge(name)
+        assert {json.dumps({"question": text}) for text in (first, then)} <= asked["hanrag/refiner"][question]
+        assert all(question in asked[skill] for skill in DECOMPOSERS)
 
 
 def test_a_choice_is_balanced_and_keeps_what_is_asked_about_one_question_together():

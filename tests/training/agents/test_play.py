@@ -101,3 +101,22 @@ def test_a_comparison_has_its_own_label_where_nothing_is_decided():
     decided = replace(one, reply='{"type": "final", "answer": "Ann Lee"}')
     assert as_chat(decided)["label"] == "final"
     assert as_chat(replace(one, reply='{"answer": "3 May 1942"}'))["label"] == "decomposed"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "repeats"),
+    [
+        ("Who directed Alpha?", "decomposed", True),
+        ("who directed alpha?", "decomposed", True),
+        ("Where was the director of Alpha born?", "decomposed", True),
+        ("Where was the director of Alpha born?", "single", False),
+        ("Where was Ann Lee born?", "decomposed", False),
+    ],
+)
+def test_what_asks_again_is_no_example(asked, kind, repeats):
+    case = Case("Where was the director of Alpha born?", ("Oslo",), FACTS)
+    shown = f"<question>{case.question}</question>\nKnown:\n1. Who directed Alpha? Answer: Ann Lee"
+    play = Round(Lesson(kind, "s", case, ()), "hanrag", "hybrid", 0.0)
+    one = Exchange(play, "refiner", (Message("user", shown),), json.dumps({"question": asked}), "right")
+    assert (one.repeats, one.is_lesson) == (repeats, not repeats)
+    assert not replace(one, node="generator").repeats
