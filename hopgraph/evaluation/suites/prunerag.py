@@ -8,7 +8,7 @@ SUITES = {
     "prunerag-threshold": Suite(
         "prunerag",
         "minimum confidence of an accepted answer, tau_A: EM and tree depth (PruneRAG, Fig. 5)",
-        sweep("prunerag", "threshold", 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
+        sweep("prunerag", "threshold", 0.1, 0.3, 0.5, 0.7, 0.75, 0.8, 0.9, 0.95, 0.99),
     ),
     "prunerag-depth": Suite(
         "prunerag",
