@@ -24,21 +24,16 @@ from hopgraph.simulation.kit import NO_ANSWER
 from inference.errors import StoreError
 from inference.settings import overridden
 from stores.index import open_index
-from training.agents.play import (
-    DECOMPOSERS,
-    Exchange,
-    Round,
+from training.agents.play import Exchange, Round, index_lessons, play, read_lessons
+from training.agents.questions import Lesson, lessons
+from training.agents.variants import (
     adding_variants,
     comparing_variants,
     decomposing_variants,
     drawing_variants,
-    index_lessons,
     judging_variants,
-    play,
-    read_lessons,
     reading_variants,
 )
-from training.agents.questions import Lesson, lessons
 from training.command import guarded, parser
 from training.lora.chats import Chat, ChatMessage
 from training.lora.prompts import prompt_hashes
@@ -196,7 +191,7 @@ def as_chat(exchange: Exchange) -> Chat:
 def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: float = 1.0) -> list[Chat]:
     """At most the quota of each skill, times `scale`: of each label all or an equal share, few of them abstaining.
 
-    Of what takes questions apart it is an equal share of each data set: most have 2WikiMultiHopQA's few patterns.
+    Of `MULTI_HOP` it is an equal share of each data set: most questions have 2WikiMultiHopQA's few patterns.
     All that is asked about the passages of a question is chosen together. The choice does not depend on the order.
     """
 
@@ -205,8 +200,8 @@ def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: f
 
     of: dict[str, dict[str, list[Chat]]] = defaultdict(lambda: defaultdict(list))
     for chat in sorted({chat["id"]: chat for chat in chats}.values(), key=place):
-        each_source = chat["skill"] in (*DECOMPOSERS, "hanrag/refiner") and chat["label"] == "decomposed"
-        of[chat["skill"]][chat["source"] if each_source else chat["label"]].append(chat)
+        by_source = chat["skill"] in MULTI_HOP and chat["label"] == "decomposed"
+        of[chat["skill"]][chat["source"] if by_source else chat["label"]].append(chat)
     kept: list[Chat] = []
     for skill, labels in sorted(of.items()):
         room = round(scale * quotas.get(skill, _USUAL))

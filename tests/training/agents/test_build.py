@@ -13,8 +13,8 @@ from tests.training.agents.conftest import FILMS, bridge
 from training.agents import build
 from training.agents.build import chosen, main, rounds_of
 from training.agents.leakage import main as check_leakage
-from training.agents.play import DECOMPOSERS
 from training.agents.questions import lessons
+from training.agents.variants import DECOMPOSERS
 from training.lora.chats import Chat, read_chats
 from training.lora.prompts import check_prompts
 
