@@ -12,8 +12,10 @@ from hopgraph.simulation.case import Case, Fact, Form, squeezed
 from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
 
 HOP = re.compile(r"^\d+\. (.*) Answer: (.*)$", re.MULTILINE)
-DATES = ("%B %d, %Y", "%d %B %Y", "%B %Y", "%Y")
+_DAYS = ("%B %d, %Y", "%d %B %Y")
+DATES = (*_DAYS, "%B %Y", "%Y")
 """Formats of dates."""
+_YEAR = re.compile(r"\d{4}$")
 
 
 def resolved(prompt: Prompt, case: Case, form: Form | None, stated: Mapping[int, str] | None = None) -> str | None:
@@ -84,8 +86,16 @@ def comparison(case: Case, values: Mapping[int, str], answer: str | None = None)
     if normalise(answer) in ("yes", "no"):
         said.append("They are the same." if normalise(answer) == "yes" else "They are not the same.")
     elif len(found) == 2 and all(names) and (first := earlier(*found)) is not None:
-        said.append(f"The earlier is {names[first]}.")
+        early, late = sorted(found, key=lambda value: value != found[first])
+        said.append(f"{_when(early, late)} is before {_when(late, early)}.")
+        said.append(f"The earlier is {names[first]}, the later is {names[1 - first]}.")
     return " ".join(said)
+
+
+def _when(value: str, other: str) -> str:
+    """What of a date tells it from another one: its year, or all of it."""
+    year, other_year = (_YEAR.search(text) for text in (value, other))
+    return year[0] if year and other_year and year[0] != other_year[0] else value
 
 
 def earlier(one: str, other: str) -> int | None:
@@ -94,7 +104,7 @@ def earlier(one: str, other: str) -> int | None:
     if days[0] is None or days[1] is None:
         return None
     (a, form), (b, other_form) = days[0], days[1]
-    if form != other_form:  # a year alone is no day of it
+    if form != other_form and not {form, other_form} <= {*_DAYS}:  # a year alone is no day of it
         a, b = a.replace(month=1, day=1), b.replace(month=1, day=1)
     return None if a == b else int(b < a)
 

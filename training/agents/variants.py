@@ -209,7 +209,7 @@ CONCLUDERS = frozenset(
     }
 )
 """Roles that compare what was found before."""
-DRAWN = 4
+DRAWN = 8
 """Times that the values of a comparison are drawn anew."""
 _FROM, _TO = date(1800, 1, 1).toordinal(), date(2020, 12, 31).toordinal()
 

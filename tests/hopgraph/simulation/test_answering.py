@@ -15,10 +15,17 @@ def films(*values: str, answer: str) -> Case:
     return Case("Which film came out later?", (answer,), facts)
 
 
-def test_dates_are_compared_whatever_is_asked_for():
-    case = films("3 May 1942", "June 7, 1950", answer="Beta")
-    values = {1: "3 May 1942", 2: "June 7, 1950"}
-    assert comparison(case, values) == "Alpha: 3 May 1942. Beta: June 7, 1950. The earlier is Alpha."
+@pytest.mark.parametrize(
+    ("one", "other", "how"),
+    [
+        ("3 May 1942", "June 7, 1950", "1942 is before 1950. The earlier is Alpha, the later is Beta."),
+        ("2001", "June 7, 1950", "1950 is before 2001. The earlier is Beta, the later is Alpha."),
+        ("8 June 1950", "June 7, 1950", "June 7, 1950 is before 8 June 1950. The earlier is Beta, the later is Alpha."),
+    ],
+)
+def test_dates_are_compared_whatever_is_asked_for(one, other, how):
+    case = films(one, other, answer="Beta")
+    assert comparison(case, {1: one, 2: other}) == f"Alpha: {one}. Beta: {other}. {how}"
 
 
 @pytest.mark.parametrize(("answer", "end"), [("yes", "They are the same."), ("no", "They are not the same.")])
@@ -47,7 +54,9 @@ def test_the_reason_is_the_last_fact_where_nothing_is_compared():
     ("one", "other", "first"),
     [
         ("3 May 1942", "4 May 1942", 0),
+        ("4 May 1942", "May 3, 1942", 1),
         ("1950", "May 3, 1942", 1),
+        ("May 1942", "3 May 1942", None),
         ("1942", "3 May 1942", None),
         ("1942", "1942", None),
         ("1942", "long ago", None),

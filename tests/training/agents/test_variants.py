@@ -23,6 +23,14 @@ STEPS = f"1. {FACTS[0].words} Answer: {OLD}\n2. {FACTS[1].words} Answer: {YOUNG}
 SHOWN = f"{STEPS}\n\n<question>Who was born first?</question>"
 
 
+def compared(ann: str, bob: str) -> str:
+    """The thought about two days of different years."""
+    one, other = ann[-4:], bob[-4:]
+    early, late = ("Ann Lee", "Bob Ray") if one < other else ("Bob Ray", "Ann Lee")
+    order = f"{min(one, other)} is before {max(one, other)}. The earlier is {early}, the later is {late}."
+    return f"Ann Lee: {ann}. Bob Ray: {bob}. {order}"
+
+
 def exchange(answer: str, *, shown: str = SHOWN, wrong: float = 0.0, facts: tuple[Fact, ...] = FACTS) -> Exchange:
     lesson = Lesson("decomposed", "s", Case("Who was born first?", (answer,), facts), ())
     messages = (Message("system", f"{OLD} is in the instructions."), Message("user", shown))
@@ -38,23 +46,22 @@ def test_a_comparison_is_shown_again_with_its_values_exchanged_and_the_other_ans
 
 
 def test_the_thought_compares_the_exchanged_values_anew():
-    why = f"Ann Lee: {OLD}. Bob Ray: {YOUNG}. The earlier is Ann Lee."
+    why = compared(OLD, YOUNG)
     one = replace(exchange("Ann Lee"), reply=json.dumps({"thought": why, "answer": "Ann Lee"}))
     [found] = comparing_variants([one])
-    thought = f"Ann Lee: {YOUNG}. Bob Ray: {OLD}. The earlier is Bob Ray."
+    thought = compared(YOUNG, OLD)
     assert json.loads(found.reply) == {"thought": thought, "answer": "Bob Ray"}
 
 
 def test_drawn_dates_are_shown_and_compared():
-    why = f"Ann Lee: {OLD}. Bob Ray: {YOUNG}. The earlier is Ann Lee."
+    why = compared(OLD, YOUNG)
     one = replace(exchange("Ann Lee"), reply=json.dumps({"thought": why, "answer": "Ann Lee"}))
     drawn = list(drawing_variants([one], 0))
     assert len({found.messages[1].content for found in drawn}) == DRAWN
     for found in drawn:
         days = re.findall(r"Answer: (.*)", found.messages[1].content)
         first = ("Ann Lee", "Bob Ray")[earlier(*days)]
-        thought = f"Ann Lee: {days[0]}. Bob Ray: {days[1]}. The earlier is {first}."
-        assert json.loads(found.reply) == {"thought": thought, "answer": first}
+        assert json.loads(found.reply) == {"thought": compared(*days), "answer": first}
 
 
 def test_drawn_countries_are_the_same_or_not_as_the_answer_says():
