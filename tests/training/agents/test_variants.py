@@ -24,11 +24,12 @@ SHOWN = f"{STEPS}\n\n<question>Who was born first?</question>"
 
 
 def compared(ann: str, bob: str) -> str:
-    """The thought about two days of different years."""
-    one, other = ann[-4:], bob[-4:]
-    early, late = ("Ann Lee", "Bob Ray") if one < other else ("Bob Ray", "Ann Lee")
-    order = f"{min(one, other)} is before {max(one, other)}. The earlier is {early}, the later is {late}."
-    return f"Ann Lee: {ann}. Bob Ray: {bob}. {order}"
+    """The thought about two days."""
+    first = earlier(ann, bob)
+    days, names = (ann, bob), ("Ann Lee", "Bob Ray")
+    when = days if ann[-4:] == bob[-4:] else (ann[-4:], bob[-4:])
+    how = f"{when[first]} is before {when[1 - first]}."
+    return f"Ann Lee: {ann}. Bob Ray: {bob}. {how} The earlier is {names[first]}, the later is {names[1 - first]}."
 
 
 def exchange(answer: str, *, shown: str = SHOWN, wrong: float = 0.0, facts: tuple[Fact, ...] = FACTS) -> Exchange:
