@@ -14,8 +14,7 @@ from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
 HOP = re.compile(r"^\d+\. (.*) Answer: (.*)$", re.MULTILINE)
 _DAYS = ("%B %d, %Y", "%d %B %Y")
 DATES = (*_DAYS, "%B %Y", "%Y")
-"""Formats of dates."""
-_YEAR = re.compile(r"\d{4}$")
+"""Formats of dates; the year is at the end."""
 
 
 def resolved(prompt: Prompt, case: Case, form: Form | None, stated: Mapping[int, str] | None = None) -> str | None:
@@ -86,16 +85,12 @@ def comparison(case: Case, values: Mapping[int, str], answer: str | None = None)
     if normalise(answer) in ("yes", "no"):
         said.append("They are the same." if normalise(answer) == "yes" else "They are not the same.")
     elif len(found) == 2 and all(names) and (first := earlier(*found)) is not None:
-        early, late = sorted(found, key=lambda value: value != found[first])
-        said.append(f"{_when(early, late)} is before {_when(late, early)}.")
+        early, late = found[first], found[1 - first]
+        if early[-4:] != late[-4:]:
+            early, late = early[-4:], late[-4:]
+        said.append(f"{early} is before {late}.")
         said.append(f"The earlier is {names[first]}, the later is {names[1 - first]}.")
     return " ".join(said)
-
-
-def _when(value: str, other: str) -> str:
-    """What of a date tells it from another one: its year, or all of it."""
-    year, other_year = (_YEAR.search(text) for text in (value, other))
-    return year[0] if year and other_year and year[0] != other_year[0] else value
 
 
 def earlier(one: str, other: str) -> int | None:

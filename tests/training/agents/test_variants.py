@@ -50,8 +50,7 @@ def test_the_thought_compares_the_exchanged_values_anew():
     why = compared(OLD, YOUNG)
     one = replace(exchange("Ann Lee"), reply=json.dumps({"thought": why, "answer": "Ann Lee"}))
     [found] = comparing_variants([one])
-    thought = compared(YOUNG, OLD)
-    assert json.loads(found.reply) == {"thought": thought, "answer": "Bob Ray"}
+    assert json.loads(found.reply) == {"thought": compared(YOUNG, OLD), "answer": "Bob Ray"}
 
 
 def test_drawn_dates_are_shown_and_compared():
