@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from hopgraph.evaluation.data import Question, SubQuestion
 from hopgraph.evaluation.metrics import normalise_title
-from hopgraph.simulation.case import REFERENCE, Case, Fact, squeezed
+from hopgraph.simulation.case import REFERENCE, Case, Fact, same, squeezed
 from hopgraph.simulation.gold import NOUNS, cases_of
 from stores.passages import Passage, content_id
 from stores.sentences import split_sentences
@@ -69,8 +69,38 @@ def lessons(data: Path) -> Iterator[Lesson]:
                 continue
             seen.add(key)
             lesson = _lesson(row, where, steps.get(key, ()))
-            if lesson is not None and not dev & asked_in(lesson):
-                yield lesson
+            if lesson is None or dev & asked_in(lesson):
+                continue
+            yield lesson
+            other = turned(lesson)
+            if other is not None and not dev & asked_in(other):
+                yield other
+
+
+_DIRECTIONS = {
+    "earlier": "later",
+    "first": "later",
+    "older": "younger",
+    "later": "earlier",
+    "more recently": "earlier",
+    "younger": "older",
+}
+_DIRECTION = re.compile(rf"\b(?:{'|'.join(_DIRECTIONS)})\b")
+
+
+def turned(lesson: Lesson) -> Lesson | None:
+    """A comparison of two dates asked the other way round, "born later" for "born earlier"; None if it is none.
+
+    Four of five ask for the earlier, which teaches to answer with the earlier whatever is asked.
+    """
+    case = lesson.case
+    named = any(_DIRECTION.search(name.casefold()) for name in case.compared)
+    if lesson.kind != "decomposed" or len(case.last) != 2 or len(_DIRECTION.findall(case.question)) != 1 or named:
+        return None
+    if not any(same(case.answers[0], name) for name in case.compared):
+        return None
+    question = _DIRECTION.sub(lambda found: _DIRECTIONS[found[0]], case.question)
+    return replace(lesson, case=replace(case, question=question, answers=(case.other_answer(),)))
 
 
 def asked_in(lesson: Lesson) -> set[str]:
