@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hopgraph.evaluation.metrics import normalise
 from hopgraph.methods import METHODS
 from hopgraph.simulation.agents import roles
 from hopgraph.simulation.kit import NO_ANSWER
@@ -67,28 +68,28 @@ QUOTAS: Mapping[str, int] = {
     "adaptive_rag/router": 160,
     "compactrag/decomposer": 320,
     "compactrag/generator": 140,
-    "hanrag/ending_discriminator": 640,
-    "hanrag/generator": 360,
-    "hanrag/refiner": 220,
-    "hanrag/relevance_discriminator": 1200,
-    "hanrag/router": 300,
-    "hanrag/synthesizer": 280,
-    "parrag/accuracy_judge": 400,
-    "parrag/actor": 200,
-    "parrag/attribution_judge": 240,
-    "parrag/generator": 400,
-    "parrag/planner": 280,
+    "hanrag/ending_discriminator": 320,
+    "hanrag/generator": 420,
+    "hanrag/refiner": 360,
+    "hanrag/relevance_discriminator": 200,
+    "hanrag/router": 120,
+    "hanrag/synthesizer": 800,
+    "parrag/accuracy_judge": 160,
+    "parrag/actor": 960,
+    "parrag/attribution_judge": 120,
+    "parrag/generator": 800,
+    "parrag/planner": 320,
     "parrag/refiner": 160,
     "prism/analyzer": 200,
-    "prism/generator": 240,
-    "prism/selector": 90,
+    "prism/generator": 300,
+    "prism/selector": 240,
     "probtree/child_aggregating": 120,
     "probtree/decomposer": 100,
     "prunerag/decomposer": 75,
     "search_o1/reasoner": 140,
-    "self_ask/asker": 600,
-    "self_ask/generator": 280,
-    "standard_rag/generator": 380,
+    "self_ask/asker": 240,
+    "self_ask/generator": 140,
+    "standard_rag/generator": 520,
     "no_retrieval/generator": 0,
     "adaptive_retrieval/generator": 0,
 }
@@ -163,7 +164,8 @@ def is_held_out(question: str) -> bool:
 
 
 def as_chat(exchange: Exchange) -> Chat:
-    """An exchange as an example, labelled by what it decides (a verdict, asking on, answering), or by the question."""
+    """An exchange as an example, labelled by what it decides (a verdict, asking on, answering, which of two), or by the
+    question."""
     lesson = exchange.round.lesson
     prompt = [ChatMessage(role=message.role, content=message.content) for message in exchange.messages]
     facts = json.dumps([prompt, exchange.reply])
@@ -176,7 +178,8 @@ def as_chat(exchange: Exchange) -> Chat:
     elif lesson.kind != "single":
         reply = json.loads(exchange.reply)
         # A comparison is not a third kind of decision: two answers to one question teach to answer too early.
-        label = str(reply.get("type") or reply.get("action") or (exchange.compares and "compares") or label)
+        compares = exchange.compares is not None and normalise(exchange.compares) not in ("yes", "no")
+        label = str(reply.get("type") or reply.get("action") or (compares and "compares") or label)
     return Chat(
         id=hashlib.sha256(facts.encode()).hexdigest()[:16],
         skill=skill,
@@ -192,10 +195,13 @@ def chosen(chats: Iterable[Chat], quotas: Mapping[str, int], seed: int, scale: f
     """At most the quota of each skill, times `scale`: of each label all or an equal share, few of them abstaining.
 
     Of `MULTI_HOP` it is an equal share of each data set: most questions have 2WikiMultiHopQA's few patterns.
-    All that is asked about the passages of a question is chosen together. The choice does not depend on the order.
+    All that is asked about the passages of a question is chosen together; of comparisons, whose values are drawn, many
+    questions are. The choice does not depend on the order.
     """
 
     def place(chat: Chat) -> str:
+        if chat["label"] == "compares":
+            return hashlib.sha256(f"{seed}\0{chat['id']}".encode()).hexdigest()
         return hashlib.sha256(f"{seed}\0{chat['question']}".encode()).hexdigest() + chat["id"]
 
     of: dict[str, dict[str, list[Chat]]] = defaultdict(lambda: defaultdict(list))

@@ -304,7 +304,13 @@ def _with_values(one: Exchange, drawn: Sequence[str], answer: str) -> Exchange:
         for key, text in json.loads(one.reply).items()
     }
     last = replace(one.messages[-1], content=_put(shown, values, drawn))
-    return replace(one, messages=(*one.messages[:-1], last), reply=json.dumps(reply, ensure_ascii=False))
+    lesson = replace(one.round.lesson, case=replace(case, answers=(answer,)))
+    return replace(
+        one,
+        round=replace(one.round, lesson=lesson),
+        messages=(*one.messages[:-1], last),
+        reply=json.dumps(reply, ensure_ascii=False),
+    )
 
 
 def _put(text: str, values: Sequence[str], drawn: Sequence[str]) -> str:

@@ -165,3 +165,8 @@ def test_a_choice_is_balanced_and_keeps_what_is_asked_about_one_question_togethe
     assert (labels.count("abstains"), labels.count("whole"), labels.count("decomposed")) == (3, 10, 27)
     asked = [row["question"] for row in kept if row["label"] == "decomposed"]
     assert len(set(asked)) == 7
+
+
+def test_comparisons_are_chosen_of_many_questions():
+    rows = [chat(n, "compares", f"q{n // 10}") for n in range(200)]
+    assert len({row["question"] for row in chosen(rows, {"a/b": 20}, seed=0)}) > 10

@@ -62,6 +62,7 @@ def test_drawn_dates_are_shown_and_compared():
         days = re.findall(r"Answer: (.*)", found.messages[1].content)
         first = ("Ann Lee", "Bob Ray")[earlier(*days)]
         assert json.loads(found.reply) == {"thought": compared(*days), "answer": first}
+        assert as_chat(found)["label"] == "compares"
 
 
 def test_drawn_countries_are_the_same_or_not_as_the_answer_says():
@@ -79,6 +80,7 @@ def test_drawn_countries_are_the_same_or_not_as_the_answer_says():
         one, other = re.findall(r"Answer: (.*)", found.messages[1].content)
         answers.append(json.loads(found.reply)["answer"])
         assert answers[-1] == ("yes" if one == other else "no")
+        assert as_chat(found)["label"] == "decomposed"  # which of two is not asked
     assert set(answers) == {"yes", "no"}
 
 
