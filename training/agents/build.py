@@ -26,7 +26,7 @@ from inference.errors import StoreError
 from inference.settings import overridden
 from stores.index import open_index
 from training.agents.play import Exchange, Round, index_lessons, play, read_lessons
-from training.agents.questions import Lesson, lessons
+from training.agents.questions import DIRECTION, Lesson, lessons
 from training.agents.variants import (
     adding_variants,
     comparing_variants,
@@ -159,8 +159,9 @@ def rounds_of(lessons: Sequence[Lesson], seed: int, each: int, whole: int, singl
 
 
 def is_held_out(question: str) -> bool:
-    """Whether a question is held out, by the hash of its words."""
-    return int(hashlib.sha256(normalised(question).encode()).hexdigest(), 16) % HELD_OUT == 0
+    """Whether a question is held out, by the hash of its words; a comparison together with the one turned from it."""
+    words = normalised(DIRECTION.sub("", question))
+    return int(hashlib.sha256(words.encode()).hexdigest(), 16) % HELD_OUT == 0
 
 
 def as_chat(exchange: Exchange) -> Chat:

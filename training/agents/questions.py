@@ -85,7 +85,8 @@ _DIRECTIONS = {
     "more recently": "earlier",
     "younger": "older",
 }
-_DIRECTION = re.compile(rf"\b(?:{'|'.join(_DIRECTIONS)})\b")
+DIRECTION = re.compile(rf"\b(?:{'|'.join(_DIRECTIONS)})\b")
+"""Which of two a comparison of dates asks for."""
 
 
 def turned(lesson: Lesson) -> Lesson | None:
@@ -94,12 +95,12 @@ def turned(lesson: Lesson) -> Lesson | None:
     Four of five ask for the earlier, which teaches to answer with the earlier whatever is asked.
     """
     case = lesson.case
-    named = any(_DIRECTION.search(name.casefold()) for name in case.compared)
-    if lesson.kind != "decomposed" or len(case.last) != 2 or len(_DIRECTION.findall(case.question)) != 1 or named:
+    named = any(DIRECTION.search(name.casefold()) for name in case.compared)
+    if lesson.kind != "decomposed" or len(case.last) != 2 or len(DIRECTION.findall(case.question)) != 1 or named:
         return None
     if not any(same(case.answers[0], name) for name in case.compared):
         return None
-    question = _DIRECTION.sub(lambda found: _DIRECTIONS[found[0]], case.question)
+    question = DIRECTION.sub(lambda found: _DIRECTIONS[found[0]], case.question)
     return replace(lesson, case=replace(case, question=question, answers=(case.other_answer(),)))
 
 

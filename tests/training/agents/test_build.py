@@ -11,7 +11,7 @@ from hopgraph.simulation.agents import roles
 from inference.errors import InputError
 from tests.training.agents.conftest import FILMS, bridge
 from training.agents import build
-from training.agents.build import chosen, main, rounds_of
+from training.agents.build import chosen, is_held_out, main, rounds_of
 from training.agents.leakage import main as check_leakage
 from training.agents.questions import lessons
 from training.agents.variants import DECOMPOSERS
@@ -170,3 +170,9 @@ def test_a_choice_is_balanced_and_keeps_what_is_asked_about_one_question_togethe
 def test_comparisons_are_chosen_of_many_questions():
     rows = [chat(n, "compares", f"q{n // 10}") for n in range(200)]
     assert len({row["question"] for row in chosen(rows, {"a/b": 20}, seed=0)}) > 10
+
+
+def test_a_comparison_is_held_out_together_with_the_one_turned_from_it():
+    asked = [(f"Who was born earlier, {n} or Bo Day?", f"Who was born later, {n} or Bo Day?") for n in range(100)]
+    held = [(is_held_out(one), is_held_out(other)) for one, other in asked]
+    assert set(held) == {(True, True), (False, False)}
