@@ -189,6 +189,7 @@ def as_chat(exchange: Exchange) -> Chat:
         question=lesson.case.question,
         prompt=prompt,
         completion=[ChatMessage(role="assistant", content=exchange.reply)],
+        schema=exchange.schema,
     )
 
 

@@ -24,6 +24,7 @@ from inference.settings import Role, overridden
 from nodes.kit.abstention import is_abstention
 from nodes.kit.rendering import query_key
 from training.agents.questions import Lesson
+from training.lora.chats import ChatSchema
 
 AT_ONCE = 8
 """Questions played at a time."""
@@ -62,6 +63,8 @@ class Exchange:
     reply: str
     outcome: str
     """How the run ended: `right`, `abstained` or `wrong`."""
+    schema: ChatSchema
+    """Of the reply."""
 
     @property
     def compares(self) -> str | None:
@@ -97,7 +100,7 @@ class _Recorder:
     """Agents that remember what they were asked on each thread, and what they replied where they did not err."""
 
     agents: PerfectAgents
-    said: dict[str, list[tuple[str, tuple[Message, ...], str]]] = field(default_factory=dict)
+    said: dict[str, list[tuple[str, tuple[Message, ...], str, ChatSchema]]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, request: Request) -> Completion:
@@ -106,7 +109,10 @@ class _Recorder:
             messages = tuple(Message(m["role"], str(m["content"])) for m in request.body["messages"])
             with self.lock:
                 thread = request.id.rsplit(".", 3)[0]
-                self.said.setdefault(thread, []).append((request.node, messages, reply.text))
+                schema = request.body["response_format"]["json_schema"]
+                self.said.setdefault(thread, []).append(
+                    (request.node, messages, reply.text, ChatSchema(name=schema["name"], schema=schema["schema"]))
+                )
         return reply
 
 
@@ -144,8 +150,8 @@ def play(rounds: Sequence[Round], index: str) -> Iterator[Exchange]:
         with _playing(recorder):
             outcomes = asyncio.run(_play_all(some, index))
         for one in some:
-            for node, messages, reply in recorder.said.get(one.thread, ()):
-                yield Exchange(one, node, messages, reply, outcomes[one.thread])
+            for node, messages, reply, schema in recorder.said.get(one.thread, ()):
+                yield Exchange(one, node, messages, reply, outcomes[one.thread], schema)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from inference.chat import Message
 from nodes.chain import Hop, written
 from nodes.kit.rendering import quoted
 from prompts.loader import load_prompt
-from training.agents.play import Exchange, Round
+from training.agents.play import Exchange
 from training.agents.questions import Lesson
 
 READERS = frozenset(
@@ -121,12 +121,12 @@ def decomposing_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson
             one = _about(lesson, dice.choice(patterns[skill]))
             yield _answered(agents, one, one.messages)
         if "hanrag/refiner" in patterns:
-            yield from _chain(agents, lesson, dice)
+            yield from _chain(agents, lesson, patterns["hanrag/refiner"][0], dice)
 
 
-def _chain(agents: PerfectAgents, lesson: Lesson, dice: random.Random) -> Iterator[Exchange]:
+def _chain(agents: PerfectAgents, lesson: Lesson, pattern: Exchange, dice: random.Random) -> Iterator[Exchange]:
     """HANRAG's refiner's prompts with the chain so far, from a question's first step to its last."""
-    one = Exchange(Round(lesson, "hanrag", "hybrid", 0.0), "refiner", (), "", "right")
+    one = replace(pattern, round=replace(pattern.round, lesson=lesson, wrong=0.0))
     prompt = load_prompt("hanrag/refiner")
     chain: list[Hop] = []
     while True:

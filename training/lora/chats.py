@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
@@ -20,8 +20,15 @@ class ChatMessage(TypedDict):
     content: str
 
 
+class ChatSchema(TypedDict):
+    """The JSON schema that a node asks a reply of."""
+
+    name: str
+    schema: dict[str, Any]
+
+
 class Chat(TypedDict):
-    """An example as a line of a data set. trl trains on `prompt` and `completion`; the rest is for counting."""
+    """An example as a line of a data set. trl trains on `prompt` and `completion`; the rest counts and evaluates."""
 
     id: str
     skill: str
@@ -31,6 +38,8 @@ class Chat(TypedDict):
     question: str
     prompt: list[ChatMessage]
     completion: list[ChatMessage]
+    schema: NotRequired[ChatSchema]
+    """Missing: any text is a reply."""
 
 
 def messages_of(chat: Chat) -> list[Message]:
@@ -57,6 +66,8 @@ def read_chats(path: Path, skills: Collection[str] | None = None) -> Iterator[Ch
                 raise InputError(f"{where}: field '{field}' must be a list of chat messages", hint=_HINT)
         for field in ("id", "skill", "label", "question"):
             text_of(row, field, where)
+        if "schema" in row and not _is_schema(row["schema"]):
+            raise InputError(f"{where}: field 'schema' must be an object with a name and a schema", hint=_HINT)
         yield cast(Chat, row)
 
 
@@ -69,3 +80,7 @@ def _is_message(value: Any) -> bool:
         and value.get("role") in ("system", "user", "assistant")
         and isinstance(value.get("content"), str)
     )
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("name"), str) and isinstance(value.get("schema"), dict)

@@ -25,18 +25,15 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from hopgraph.evaluation.metrics import exact_match, normalise, token_f1
-from inference.chat import Schema
-from inference.endpoint import Endpoint
-from inference.errors import InputError
+from inference.chat import Reply, Schema
 from inference.structured import BadOutput, parse_output, true_probability
-from nodes.kit.model import open_endpoint, output_schema
-from stores.responses import Responses
-from training.command import guarded, parser
-from training.lora.chats import Chat, messages_of, read_chats
+from nodes.kit.model import output_schema
+from training.command import guarded
+from training.lora.chats import Chat, read_chats
+from training.lora.replies import Say, compared, first, flags_of, replies_to, reported, told
 from training.measures import ranked_right, table
 from training.revelator.chat import OUTPUTS
 from training.revelator.examples import SKILLS
-from training.rows import rows_of, write_rows
 
 METRICS: dict[str, tuple[str, ...]] = {
     "router": ("accuracy",),
@@ -48,9 +45,9 @@ METRICS: dict[str, tuple[str, ...]] = {
 """What is reported. Accuracy takes the likelier verdict, AUC is that of the probability of `true`; `exact` and `f1` are
 of the words (SQuAD), sub-questions without regard to their order."""
 _ALTERNATIVES = 10
+_VERDICTS = ("relevance", "ending")
 _TRUE = ("relevant", "ended")
 """Labels of verdicts that are true."""
-Say = Callable[[str], object]
 
 
 class Scored(TypedDict):
@@ -95,41 +92,29 @@ async def evaluate(
     Raises:
         EndpointError: The endpoint can't be used; what it said so far is kept.
     """
-    endpoint = await open_endpoint(model)
-    replies = await asyncio.to_thread(Responses, folder / "replies.sqlite")
-    done = 0
-
-    async def one(chat: Chat) -> Scored:
-        nonlocal done
-        scored = score(chat, await _ask(endpoint, chat, replies, max_tokens))
-        done += 1
-        if done % 25 == 0:
-            say(f"{done} of {len(chats)}")
-        return scored
-
-    # Examples of one skill follow each other, so that the server keeps their common beginning.
-    order = sorted(chats, key=lambda chat: SKILLS.index(chat["skill"]))
-    return list(await asyncio.gather(*map(one, order)))
-
-
-async def _ask(endpoint: Endpoint, chat: Chat, replies: Responses, max_tokens: int) -> _Asked:
-    output = OUTPUTS[chat["skill"]]
-    is_verdict = chat["skill"] in ("relevance", "ending")
-    reply = await endpoint.complete(
-        messages_of(chat),
-        request_id=f"evaluate.revelator.{chat['skill']}.{chat['id']}",
-        schema=Schema(f"hanrag__{chat['skill']}", output_schema(output)),
+    replies = await replies_to(
+        chats,
+        folder,
+        lambda chat: Schema(f"hanrag__{chat['skill']}", output_schema(OUTPUTS[chat["skill"]])),
+        model=model,
         max_tokens=max_tokens,
-        seed=0,
-        top_logprobs=_ALTERNATIVES if is_verdict else None,
-        cache=replies,
+        alternatives=lambda chat: _ALTERNATIVES if chat["skill"] in _VERDICTS else None,
+        say=say,
     )
+    return [score(chat, _read(chat, reply)) for chat, reply in zip(chats, replies, strict=True)]
+
+
+def _read(chat: Chat, reply: Reply | None) -> _Asked:
+    output = OUTPUTS[chat["skill"]]
+    if reply is None:
+        return _Asked("", None, None)
     try:
         value = parse_output(reply.text, output)
     except BadOutput:
         return _Asked(reply.text, None, None)
     field = next(iter(output.model_fields))
-    return _Asked(reply.text, value, true_probability(reply.text, reply.tokens, (field,)) if is_verdict else None)
+    judged = chat["skill"] in _VERDICTS
+    return _Asked(reply.text, value, true_probability(reply.text, reply.tokens, (field,)) if judged else None)
 
 
 def score(chat: Chat, asked: _Asked) -> Scored:
@@ -190,9 +175,7 @@ def report(rows: Sequence[Scored], before: Sequence[Scored] = ()) -> str:
     Raises:
         InputError: The earlier run is of other examples.
     """
-    if before and {row["id"] for row in before} != {row["id"] for row in rows}:
-        raise InputError("--before: that run is of other examples", hint="evaluate both on the same file")
-    runs = [before, rows] if before else [rows]
+    runs = compared(rows, before)
     heads = ["before", "after"] if before else ["score"]
     lines: list[list[object]] = []
     for skill in SKILLS:
@@ -220,48 +203,19 @@ def _mean(rows: Sequence[Scored], metric: str) -> str:
     return "-" if np.isnan(area) else f"{area:.3f}"
 
 
-def _read(folder: Path) -> list[Scored]:
-    rows: list[Any] = [row for _, row in rows_of(folder / "results.jsonl")]
-    return rows
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit code."""
-    flags = parser("revelator.evaluate", "Measure the Revelator's skills.")
-    flags.add_argument("--examples", type=Path, required=True, help="heldout.jsonl of training.revelator.build")
-    flags.add_argument("--to", type=Path, required=True, help="folder for replies, results and the report")
-    flags.add_argument("--before", type=Path, help="folder of an earlier evaluation, to be shown beside this one")
-    flags.add_argument("--model", help="model name at the endpoint")
+    flags = flags_of("revelator.evaluate", "Measure the Revelator's skills.", "revelator.build")
     flags.add_argument("--skill", nargs="+", choices=SKILLS, default=SKILLS, help="only these")
-    flags.add_argument("--limit", type=int, help="examples of a skill at most, the first ones")
-    flags.add_argument("--max-tokens", type=int, default=256, help="longest reply")
     options = flags.parse_args(arguments)
     return guarded(lambda: _evaluate(options))
 
 
 def _evaluate(options: Namespace) -> str:
-    chats = _first(list(read_chats(options.examples, SKILLS)), options.skill, options.limit)
+    chats = first(list(read_chats(options.examples, SKILLS)), options.skill, options.limit)
     options.to.mkdir(parents=True, exist_ok=True)
-    rows = asyncio.run(
-        evaluate(
-            chats,
-            options.to,
-            model=options.model,
-            max_tokens=options.max_tokens,
-            say=lambda line: sys.stderr.write(line + "\n"),
-        )
-    )
-    text = report(rows, _read(options.before) if options.before else ())
-    write_rows(options.to / "results.jsonl", rows)
-    (options.to / "report.md").write_text(text, "utf-8")
-    return text
-
-
-def _first(chats: Sequence[Chat], skills: Sequence[str], limit: int | None) -> list[Chat]:
-    of: dict[str, list[Chat]] = defaultdict(list)
-    for chat in chats:
-        of[chat["skill"]].append(chat)
-    return [chat for skill in skills for chat in of[skill][:limit]]
+    rows = asyncio.run(evaluate(chats, options.to, model=options.model, max_tokens=options.max_tokens, say=told))
+    return reported(options, rows, report)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from jsonschema import validate
 
 from hopgraph.methods import METHODS
 from hopgraph.simulation.agents import roles
@@ -38,6 +39,8 @@ def test_every_method_plays_and_its_prompts_and_replies_become_examples(built, d
     for chat in chats:
         assert json.loads(chat["completion"][0]["content"])
         assert chat["prompt"][0]["role"] == "system"
+        assert chat["schema"]["name"].startswith(chat["skill"].partition("/")[0])
+        validate(json.loads(chat["completion"][0]["content"]), chat["schema"]["schema"])
     hops = [chat for chat in chats if chat["skill"] == "hanrag/generator"]
     assert {"answer": "Ann Lee"} in [json.loads(chat["completion"][0]["content"]) for chat in hops]
     check_prompts(built)

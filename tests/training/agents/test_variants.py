@@ -13,6 +13,7 @@ from training.agents.build import as_chat
 from training.agents.play import Exchange, Round
 from training.agents.questions import Lesson
 from training.agents.variants import DRAWN, comparing_variants, drawing_variants
+from training.lora.chats import ChatSchema
 
 OLD, YOUNG = "3 May 1942", "7 June 1950"
 FACTS = tuple(
@@ -36,7 +37,14 @@ def exchange(answer: str, *, shown: str = SHOWN, wrong: float = 0.0, facts: tupl
     lesson = Lesson("decomposed", "s", Case("Who was born first?", (answer,), facts), ())
     messages = (Message("system", f"{OLD} is in the instructions."), Message("user", shown))
     reply = json.dumps({"thought": f"Ann Lee: {OLD}.", "answer": answer})
-    return Exchange(Round(lesson, "hanrag", "hybrid", wrong), "synthesizer", messages, reply, "right")
+    return Exchange(
+        Round(lesson, "hanrag", "hybrid", wrong),
+        "synthesizer",
+        messages,
+        reply,
+        "right",
+        ChatSchema(name="s", schema={}),
+    )
 
 
 def test_a_comparison_is_shown_again_with_its_values_exchanged_and_the_other_answer():
