@@ -16,36 +16,24 @@ import asyncio
 import json
 import sys
 from argparse import Namespace
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from typing_extensions import TypedDict
 
 from hopgraph.evaluation.metrics import normalise, token_f1
 from inference.chat import Schema
 from inference.errors import InputError, did_you_mean
 from training.command import guarded
 from training.lora.chats import Chat, read_chats
-from training.lora.replies import compared, first, flags_of, replies_to, reported, told
+from training.lora.replies import Said, compared, first, flags_of, grouped, replies_to, reported, said_to
 from training.measures import table
 
 REASONS = frozenset({"thought", "explanation", "reasoning", "analysis"})
 """Fields that say why. They are not compared: what a method does follows from the others."""
-_Key = tuple[str, ...]
 
 
-class Scored(TypedDict):
-    """A held-out example with what the model said."""
+class Scored(Said):
+    """A held-out example with what the model said, and its scores. A JSON object is readable."""
 
-    id: str
-    skill: str
-    label: str
-    source: str
-    said: str
-    """The reply, as it came."""
-    readable: bool
-    """Whether it is a JSON object."""
     exact: float
     """1 if all compared fields are the perfect agent's, texts by their words (SQuAD), else 0."""
     f1: float
@@ -59,17 +47,9 @@ def score(chat: Chat, said: str) -> Scored:
     if reply is not None:
         meant, given = list(_decides(gold)), list(_decides(reply))
         exact = float(meant == given)
-        f1 = max(exact, token_f1(" ".join(map(_last, given)), [" ".join(map(_last, meant))]))
-    return Scored(
-        id=chat["id"],
-        skill=chat["skill"],
-        label=chat["label"],
-        source=str(chat.get("source", "")),
-        said=said,
-        readable=reply is not None,
-        exact=exact,
-        f1=f1,
-    )
+        words = [" ".join(value for *_, value in decided) for decided in (given, meant)]
+        f1 = max(exact, token_f1(words[0], words[1:]))
+    return Scored(**said_to(chat, said, reply is not None), exact=exact, f1=f1)
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -80,7 +60,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _decides(value: Any, place: _Key = ()) -> Iterator[_Key]:
+def _decides(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The compared values, each after its place, texts normalised."""
     if isinstance(value, dict):
         for name, item in value.items():
@@ -90,12 +70,8 @@ def _decides(value: Any, place: _Key = ()) -> Iterator[_Key]:
         for position, item in enumerate(value):
             yield from _decides(item, (*place, str(position)))
     else:
-        number = float(value) if type(value) is int else value  # 1 is 1.0
+        number = int(value) if isinstance(value, float) and value.is_integer() else value  # 1.0 is 1
         yield (*place, normalise(value) if isinstance(value, str) else json.dumps(number))
-
-
-def _last(place: _Key) -> str:
-    return place[-1]
 
 
 def report(rows: Sequence[Scored], before: Sequence[Scored] = ()) -> str:
@@ -107,25 +83,15 @@ def report(rows: Sequence[Scored], before: Sequence[Scored] = ()) -> str:
     runs = compared(rows, before)
     heads = ["before", "after"] if before else [""]
     measures = [f"{name} {head}".rstrip() for head in heads for name in ("exact", "F1", "unreadable")]
-    roles = _grouped(runs, lambda row: (row["skill"],))
-    roles[("all",)] = [list(run) for run in runs]
-    lines = [[*key, len(of[0]), *(cell for run in of for cell in _cells(run))] for key, of in roles.items()]
+    roles = [(role, of) for (role,), of in grouped(runs, lambda row: (row["skill"],))]
+    lines = [[role, len(of[0]), *(cell for run in of for cell in _cells(run))] for role, of in [*roles, ("all", runs)]]
     details = [
         [*key, len(of[0]), *map(_exact, of)]
-        for key, of in _grouped(runs, lambda row: (row["skill"], row["label"], row["source"])).items()
+        for key, of in grouped(runs, lambda row: (row["skill"], row["label"], row["source"]))
     ]
     exact = [f"exact {head}".rstrip() for head in heads]
     whole = table(["role", "examples", *measures], lines)
     return f"{whole}\n\n{table(['role', 'label', 'source', 'examples', *exact], details, texts=3)}\n"
-
-
-def _grouped(runs: Sequence[Sequence[Scored]], key: Callable[[Scored], _Key]) -> dict[_Key, list[list[Scored]]]:
-    """Rows of each run by key, in order."""
-    found: dict[_Key, list[list[Scored]]] = defaultdict(lambda: [[] for _ in runs])
-    for number, run in enumerate(runs):
-        for row in run:
-            found[key(row)][number].append(row)
-    return dict(sorted(found.items()))
 
 
 def _cells(rows: Sequence[Scored]) -> list[object]:
@@ -156,9 +122,7 @@ def _measure(options: Namespace) -> str:
             raise InputError(f"--skill: {options.examples} has no examples of '{skill}'", hint=hint)
     chats = first(chats, options.skill or there, options.limit)
     options.to.mkdir(parents=True, exist_ok=True)
-    replies = asyncio.run(
-        replies_to(chats, options.to, _schema_of, model=options.model, max_tokens=options.max_tokens, say=told)
-    )
+    replies = asyncio.run(replies_to(chats, options.to, _schema_of, model=options.model, max_tokens=options.max_tokens))
     rows = [score(chat, reply.text if reply else "") for chat, reply in zip(chats, replies, strict=True)]
     return reported(options, rows, report)
 

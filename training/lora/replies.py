@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from typing_extensions import TypedDict
+
 from inference.chat import Reply, Schema
 from inference.errors import InputError, PromptTooLong
 from nodes.kit.model import open_endpoint
@@ -20,9 +22,27 @@ from training.lora.chats import Chat, messages_of
 from training.rows import rows_of, write_rows
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
-Say = Callable[[str], object]
+Key = TypeVar("Key", bound=tuple[Any, ...])
 TOLD = 25
 """Replies between two lines of progress."""
+
+
+class Said(TypedDict):
+    """A held-out example with what the model said."""
+
+    id: str
+    skill: str
+    label: str
+    source: str
+    said: str
+    """The reply, as it came."""
+    readable: bool
+
+
+def said_to(chat: Chat, text: str, readable: bool) -> Said:
+    """A reply to an example; `readable` if it has the form that was asked for."""
+    source = str(chat.get("source", ""))
+    return Said(id=chat["id"], skill=chat["skill"], label=chat["label"], source=source, said=text, readable=readable)
 
 
 async def replies_to(
@@ -33,9 +53,8 @@ async def replies_to(
     model: str | None = None,
     max_tokens: int = 256,
     alternatives: Callable[[Chat], int | None] = lambda _: None,
-    say: Say = lambda _: None,
 ) -> list[Reply | None]:
-    """Ask for each example; None where the prompt does not fit the model's context.
+    """Ask for each example; None where the prompt does not fit the model's context. Progress goes to stderr.
 
     Args:
         chats: Examples. Those of one skill should follow each other: the server keeps their common beginning.
@@ -44,7 +63,6 @@ async def replies_to(
         model: Model name at the endpoint.
         max_tokens: Longest reply.
         alternatives: Log-probabilities wanted of each token; None: of none.
-        say: Receives progress messages.
 
     Raises:
         EndpointError: The endpoint can't be used; what it said so far is kept.
@@ -69,7 +87,7 @@ async def replies_to(
             reply = None
         done += 1
         if done % TOLD == 0:
-            say(f"{done} of {len(chats)}")
+            sys.stderr.write(f"{done} of {len(chats)}\n")
         return reply
 
     return list(await asyncio.gather(*map(one, chats)))
@@ -101,11 +119,6 @@ def first(chats: Sequence[Chat], skills: Sequence[str], limit: int | None) -> li
     return [chat for skill in skills for chat in of[skill][:limit]]
 
 
-def told(line: str) -> None:
-    """Write a line of progress to stderr."""
-    sys.stderr.write(line + "\n")
-
-
 def compared(rows: Sequence[Row], before: Sequence[Row]) -> list[Sequence[Row]]:
     """An earlier run, if there is one, and this.
 
@@ -115,6 +128,15 @@ def compared(rows: Sequence[Row], before: Sequence[Row]) -> list[Sequence[Row]]:
     if before and {row["id"] for row in before} != {row["id"] for row in rows}:
         raise InputError("--before: that run is of other examples", hint="evaluate both on the same file")
     return [before, rows] if before else [rows]
+
+
+def grouped(runs: Sequence[Sequence[Row]], key: Callable[[Row], Key]) -> list[tuple[Key, Sequence[Sequence[Row]]]]:
+    """The rows of each run by key, in order of the keys."""
+    found: dict[Key, list[list[Row]]] = defaultdict(lambda: [[] for _ in runs])
+    for number, run in enumerate(runs):
+        for row in run:
+            found[key(row)][number].append(row)
+    return sorted(found.items(), key=lambda item: item[0])
 
 
 def reported(options: Namespace, rows: Sequence[Row], report: Callable[[Sequence[Row], Sequence[Row]], str]) -> str:

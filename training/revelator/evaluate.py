@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
-from typing_extensions import TypedDict
 
 from hopgraph.evaluation.metrics import exact_match, normalise, token_f1
 from inference.chat import Reply, Schema
@@ -30,7 +28,7 @@ from inference.structured import BadOutput, parse_output, true_probability
 from nodes.kit.model import output_schema
 from training.command import guarded
 from training.lora.chats import Chat, read_chats
-from training.lora.replies import Say, compared, first, flags_of, replies_to, reported, told
+from training.lora.replies import Said, compared, first, flags_of, grouped, replies_to, reported, said_to
 from training.measures import ranked_right, table
 from training.revelator.chat import OUTPUTS
 from training.revelator.examples import SKILLS
@@ -50,16 +48,9 @@ _TRUE = ("relevant", "ended")
 """Labels of verdicts that are true."""
 
 
-class Scored(TypedDict):
-    """A held-out example with what the model said."""
+class Scored(Said):
+    """A held-out example with what the model said, and its scores."""
 
-    id: str
-    skill: str
-    label: str
-    source: str
-    said: str
-    """The reply, as it came."""
-    readable: bool
     probability: float | None
     """Of `true`, where the skill is a verdict and the server gives log-probabilities."""
     scores: dict[str, float]
@@ -78,7 +69,6 @@ async def evaluate(
     *,
     model: str | None = None,
     max_tokens: int = 256,
-    say: Say = lambda _: None,
 ) -> list[Scored]:
     """Ask for each example, and score the replies.
 
@@ -87,7 +77,6 @@ async def evaluate(
         folder: Keeps the replies.
         model: Model name at the endpoint.
         max_tokens: Longest reply.
-        say: Receives progress messages.
 
     Raises:
         EndpointError: The endpoint can't be used; what it said so far is kept.
@@ -99,7 +88,6 @@ async def evaluate(
         model=model,
         max_tokens=max_tokens,
         alternatives=lambda chat: _ALTERNATIVES if chat["skill"] in _VERDICTS else None,
-        say=say,
     )
     return [score(chat, _read(chat, reply)) for chat, reply in zip(chats, replies, strict=True)]
 
@@ -123,16 +111,8 @@ def score(chat: Chat, asked: _Asked) -> Scored:
     scores = dict.fromkeys((name for name in METRICS[chat["skill"]] if name != "AUC"), 0.0)
     if asked.value is not None:
         scores = _SCORES[chat["skill"]](asked, gold)
-    return Scored(
-        id=chat["id"],
-        skill=chat["skill"],
-        label=chat["label"],
-        source=str(chat.get("source", "")),
-        said=asked.text,
-        readable=asked.value is not None,
-        probability=asked.probability,
-        scores=scores,
-    )
+    said = said_to(chat, asked.text, asked.value is not None)
+    return Scored(**said, probability=asked.probability, scores=scores)
 
 
 def _same(asked: _Asked, gold: BaseModel) -> dict[str, float]:
@@ -183,14 +163,14 @@ def report(rows: Sequence[Scored], before: Sequence[Scored] = ()) -> str:
         if of[0]:
             lines += [[skill, name, len(of[0]), *(_mean(run, name) for run in of)] for name in METRICS[skill]]
             lines.append([skill, "unreadable", len(of[0]), *(sum(not row["readable"] for row in run) for run in of)])
-    groups: dict[tuple[int, str, str], list[list[Scored]]] = defaultdict(lambda: [[] for _ in runs])
-    for number, run in enumerate(runs):
-        for row in run:
-            groups[SKILLS.index(row["skill"]), row["label"], row["source"]][number].append(row)
     details: list[list[object]] = []
-    for (place, label, source), of in sorted(groups.items()):
+    for (place, label, source), group in grouped(
+        runs, lambda row: (SKILLS.index(row["skill"]), row["label"], row["source"])
+    ):
         metric = METRICS[SKILLS[place]][0]
-        details.append([f"{SKILLS[place]} ({metric})", label, source, len(of[0]), *(_mean(run, metric) for run in of)])
+        details.append(
+            [f"{SKILLS[place]} ({metric})", label, source, len(group[0]), *(_mean(run, metric) for run in group)]
+        )
     whole = table(["skill", "metric", "examples", *heads], lines, texts=2)
     return f"{whole}\n\n{table(['skill', 'label', 'source', 'examples', *heads], details, texts=3)}\n"
 
@@ -214,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _evaluate(options: Namespace) -> str:
     chats = first(list(read_chats(options.examples, SKILLS)), options.skill, options.limit)
     options.to.mkdir(parents=True, exist_ok=True)
-    rows = asyncio.run(evaluate(chats, options.to, model=options.model, max_tokens=options.max_tokens, say=told))
+    rows = asyncio.run(evaluate(chats, options.to, model=options.model, max_tokens=options.max_tokens))
     return reported(options, rows, report)
 
 

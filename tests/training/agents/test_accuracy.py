@@ -49,6 +49,8 @@ def run(folder: Path, chats: list[Chat], *more: str) -> int:
         ({"thought": "A is before B.", "answer": "A"}, {"thought": "B is before A.", "answer": "A"}, 1.0, 1.0),
         ({"relevant": True}, {"relevant": False}, 0.0, 0.0),
         ({"score": 1.0}, {"score": 1}, 1.0, 1.0),
+        ({"score": 1.0}, {"score": 10**400}, 0.0, 0.0),
+        ({"score": 1.0}, {"score": float("inf")}, 0.0, 0.0),
         ({"type": "answer", "answer": "yes"}, {"type": "query", "answer": "yes"}, 0.0, 0.5),
         ({"evidence": ["1.0", "2.0"]}, {"evidence": ["1.0"]}, 0.0, 2 / 3),
         ({"evidence": []}, {"evidence": []}, 1.0, 1.0),
