@@ -50,9 +50,12 @@ def start_llama(
         RuntimeError: It could not start; llama.cpp has written the reason to stderr.
         ImportError: xllamacpp, or the libgomp it needs, is missing.
     """
-    # Waiting threads must sleep: by default they spin, and with a second busy process on the machine each of some
-    # hundred barriers per token waits for a time slice (measured on 2 cores: 34 tokens/s become 0.4).
+    # A thread that waits for another, hundreds of times per token, must spin for some microseconds and then sleep. GNU
+    # OpenMP's default is to spin for milliseconds: beside another busy process each wait takes a time slice. Without
+    # spinning each wait has the kernel wake a thread (2 cores, idle: 103 tokens/s fall to 20). This limit is the one
+    # that GNU OpenMP itself uses with more threads than cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     import xllamacpp
 
     params = xllamacpp.CommonParams()
