@@ -17,6 +17,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from hopgraph.evaluation.metrics import normalise, token_f1
@@ -42,7 +43,7 @@ class Scored(Said):
 
 def score(chat: Chat, said: str) -> Scored:
     """Compare a reply with the example's."""
-    gold, reply = _object(chat["completion"][0]["content"]), _object(said)
+    gold, reply = reply_of(chat["completion"][0]["content"]), reply_of(said)
     exact = f1 = 0.0
     if reply is not None:
         meant, given = list(_decides(gold)), list(_decides(reply))
@@ -52,7 +53,8 @@ def score(chat: Chat, said: str) -> Scored:
     return Scored(**said_to(chat, said, reply is not None), exact=exact, f1=f1)
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def reply_of(text: str) -> dict[str, Any] | None:
+    """A reply's JSON object; None if it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -111,23 +113,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: Namespace) -> str:
-    # Ids are hashes: those of a limit are a sample of the role's examples.
-    chats = sorted(read_chats(options.examples), key=lambda chat: chat["id"])
-    if not chats:
-        raise InputError(f"{options.examples}: no examples", hint="python -m training.agents.build makes them")
+    chats = read_sample(options.examples)
     there = sorted({chat["skill"] for chat in chats})
-    for skill in options.skill or ():
-        if skill not in there:
-            hint = f"{did_you_mean(skill, there)}there are {', '.join(there)}"
-            raise InputError(f"--skill: {options.examples} has no examples of '{skill}'", hint=hint)
+    check_skills("--skill", options.skill or (), there, options.examples)
     chats = first(chats, options.skill or there, options.limit)
     options.to.mkdir(parents=True, exist_ok=True)
-    replies = asyncio.run(replies_to(chats, options.to, _schema_of, model=options.model, max_tokens=options.max_tokens))
+    replies = asyncio.run(replies_to(chats, options.to, schema_of, model=options.model, max_tokens=options.max_tokens))
     rows = [score(chat, reply.text if reply else "") for chat, reply in zip(chats, replies, strict=True)]
     return reported(options, rows, report)
 
 
-def _schema_of(chat: Chat) -> Schema | None:
+def read_sample(examples: Path) -> list[Chat]:
+    """The examples of a file in the order of their ids. These are hashes: the first ones of a role are a sample of it.
+
+    Raises:
+        InputError: There are none, or the file is malformed.
+    """
+    chats = sorted(read_chats(examples), key=lambda chat: chat["id"])
+    if not chats:
+        raise InputError(f"{examples}: no examples", hint="python -m training.agents.build makes them")
+    return chats
+
+
+def check_skills(option: str, wanted: Sequence[str], there: Sequence[str], examples: Path) -> None:
+    """Check that examples have the roles that an option names.
+
+    Raises:
+        InputError: One is not there.
+    """
+    for skill in wanted:
+        if skill not in there:
+            hint = f"{did_you_mean(skill, there)}there are {', '.join(there)}"
+            raise InputError(f"{option}: {examples} has no examples of '{skill}'", hint=hint)
+
+
+def schema_of(chat: Chat) -> Schema | None:
+    """The JSON schema that the example's node asks; None: any text."""
     return Schema(chat["schema"]["name"], chat["schema"]["schema"]) if "schema" in chat else None
 
 
