@@ -38,9 +38,12 @@ demo-pairs: setup
 test: lint
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-# One after another: most of them keep all cores busy with the embedded model.
+# Two at a time, and one after another what keeps all cores busy: Ray's clusters and the embedded model.
+ALONE := tests/hopgraph/cluster tests/inference tests/notebooks
+SLOW := pytest -m slow --durations 30 --durations-min 10
 test-slow: dev
-	$(BIN)/python -m pytest -m slow --ignore=tests/inference/test_vllm.py --durations 30 --durations-min 10
+	$(BIN)/python -m $(SLOW) -n 2 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
+	$(BIN)/python -m $(SLOW) --ignore=tests/inference/test_vllm.py $(ALONE)
 
 # What a newcomer gets: installs into private folders and runs every command of README.md and docs/ there.
 test-installed: dev

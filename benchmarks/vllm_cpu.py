@@ -11,6 +11,7 @@ that comes with the environment. The first is too small to answer well: docs/vll
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -33,12 +34,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 MODELS = ROOT / ".hopgraph" / "vllm"
 CHAT_FLAGS = (
-    *("--dtype", "bfloat16", "--max-model-len", "8192", "--max-num-seqs", "16", "--enforce-eager"),
+    *("--max-model-len", "8192", "--max-num-seqs", "16", "--enforce-eager"),
     "--enable-prompt-tokens-details",  # cached tokens in `usage`
     *("--scheduling-policy", "priority"),  # the oldest question first
     "--enable-log-requests",
 )
-EMBEDDING_FLAGS = ("--runner", "pooling", "--dtype", "float32", "--enforce-eager")
+EMBEDDING_FLAGS = ("--runner", "pooling", "--enforce-eager")
 START_TIMEOUT = 600.0
 """Seconds; it takes 40 on two idle cores."""
 
@@ -77,12 +78,18 @@ def _python() -> Path:
     return link / "bin" / "python"
 
 
+def dtype(embeddings: bool = False) -> str:
+    """Numbers of the model: bfloat16 for the chat model where the processor multiplies it, which others do slowly."""
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
+    return "bfloat16" if not embeddings and re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", flags) else "float32"
+
+
 def command(port: int, embeddings: bool = False, flags: Sequence[str] = ()) -> list[str]:
     """The server's command line. (The command `vllm` does not start without the metadata of the GPU build.)"""
     return [
         *(str(_python()), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(model_folder(embeddings)), "--host", "127.0.0.1", "--port", str(port)),
-        *("--served-model-name", "all-MiniLM-L6-v2" if embeddings else "smollm2"),
+        *("--dtype", dtype(embeddings), "--served-model-name", "all-MiniLM-L6-v2" if embeddings else "smollm2"),
         *(EMBEDDING_FLAGS if embeddings else CHAT_FLAGS),
         *flags,
     ]
