@@ -131,22 +131,28 @@ ABSTAINING = 0.08
 """Greatest share of a skill's examples whose reply is that there is no answer, or no sentence to select."""
 
 
-def rounds_of(lessons: Sequence[Lesson], seed: int, each: int, whole: int, single: int) -> list[Round]:
+PLAYERS = tuple(name for name in METHODS if roles(name) and name != "compactrag")
+"""Methods that play decomposed questions; CompactRAG plays some over pairs instead of passages."""
+
+
+def rounds_of(
+    lessons: Sequence[Lesson], seed: int, each: int, whole: int, single: int, players: Sequence[str] = PLAYERS
+) -> list[Round]:
     """What is played: every decomposed question by `each` methods, and some of the other kinds, over fewer passages.
 
     Args:
         lessons: All.
         seed: Decides which methods play what.
-        each: Methods that play a decomposed question.
+        each: Methods that play a decomposed question, of `players` at most all.
         whole: Multi-hop questions without decomposition.
         single: Questions of one hop.
+        players: The methods that they are drawn from.
     """
     dice = random.Random(seed)  # noqa: S311
-    methods = [name for name in METHODS if roles(name) and name != "compactrag"]
     of = {kind: [one for one in lessons if one.kind == kind] for kind in KINDS}
     played = []
     for lesson in of["decomposed"]:
-        for method in dice.sample(methods, each):
+        for method in dice.sample(players, min(each, len(players))):
             wrong = 0.15 if dice.random() < 0.2 else 0.0
             played.append(Round(lesson, method, dice.choice(["hybrid", "bridge"]), wrong, dice.choice((0, *FEWER))))
     for lesson in dice.sample(of["decomposed"], min(whole, len(of["decomposed"]))):
@@ -245,6 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags.add_argument("--to", type=Path, required=True, help="folder to write")
     flags.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of questions")
     flags.add_argument("--methods", type=int, default=4, help="methods that play each decomposed question")
+    flags.add_argument("--players", nargs="+", default=PLAYERS, choices=PLAYERS, help="methods to draw these from")
     flags.add_argument("--whole", type=int, default=900, help="multi-hop questions that are read at once")
     flags.add_argument("--single", type=int, default=900, help="questions of one hop")
     flags.add_argument("--pairs", type=int, default=400, help="questions that CompactRAG plays")
@@ -264,9 +271,10 @@ def _build(options: Namespace) -> str:
             open_index(INDEX)
         except StoreError:
             index_lessons(INDEX, taught)
-        rounds = rounds_of(taught, options.seed, options.methods, options.whole, options.single)
+        rounds = rounds_of(taught, options.seed, options.methods, options.whole, options.single, options.players)
         some = dice.sample([one for one in taught if one.kind == "decomposed"], options.pairs)
-        read_lessons(PAIRS, some)
+        if some:
+            read_lessons(PAIRS, some)
         from_pairs = [Round(lesson, "compactrag", "dense", 0.0) for lesson in some]
         played = [*play(from_pairs, PAIRS), *play(rounds, INDEX)]
     exchanges = [one for one in played if one.is_lesson]

@@ -107,6 +107,13 @@ def test_what_is_played_depends_on_the_seed_alone(data):
     assert plan != [(one.method, one.lesson.case.question) for one in rounds_of(taught, 1, 3, 5, 5)]
 
 
+def test_only_the_given_methods_play(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "HELD_OUT", 10**9)
+    flags = ["--players", "hanrag", "--whole", "0", "--single", "0", "--pairs", "0"]
+    assert main(["--data", str(data), "--to", str(tmp_path), *flags]) == 0
+    assert {chat["skill"].partition("/")[0] for chat in read_chats(tmp_path / "train.jsonl")} == {"hanrag"}
+
+
 def chat(number: int, label: str, question: str, skill: str = "a/b") -> Chat:
     return Chat(id=str(number), skill=skill, label=label, source="s", question=question, prompt=[], completion=[])
 
