@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import date, datetime
 
 from hopgraph.evaluation.metrics import normalise
-from hopgraph.simulation.case import Case, Fact, Form, squeezed
+from hopgraph.simulation.case import Case, Fact, Form, same, squeezed
 from hopgraph.simulation.kit import NO_ANSWER, Agents, Prompt, Reply, Role
 
 HOP = re.compile(r"^\d+\. (.*) Answer: (.*)$", re.MULTILINE)
@@ -90,6 +90,10 @@ def comparison(case: Case, values: Mapping[int, str], answer: str | None = None)
             early, late = early[-4:], late[-4:]
         said.append(f"{early} is before {late}.")
         said.append(f"The earlier is {names[first]}, the later is {names[1 - first]}.")
+        asked = [number for number, name in enumerate(case.compared) if same(answer, name)]
+        if len(asked) == 1:
+            side = "earlier" if asked[0] == first else "later"
+            said.append(f"The question asks for the {side}. The {side} is {names[asked[0]]}.")
     return " ".join(said)
 
 

@@ -16,16 +16,22 @@ def films(*values: str, answer: str) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "how"),
+    ("one", "other", "how", "side"),
     [
-        ("3 May 1942", "June 7, 1950", "1942 is before 1950. The earlier is Alpha, the later is Beta."),
-        ("2001", "June 7, 1950", "1950 is before 2001. The earlier is Beta, the later is Alpha."),
-        ("8 June 1950", "June 7, 1950", "June 7, 1950 is before 8 June 1950. The earlier is Beta, the later is Alpha."),
+        ("3 May 1942", "June 7, 1950", "1942 is before 1950. The earlier is Alpha, the later is Beta.", "later"),
+        ("2001", "June 7, 1950", "1950 is before 2001. The earlier is Beta, the later is Alpha.", "earlier"),
+        (
+            *("8 June 1950", "June 7, 1950"),
+            *("June 7, 1950 is before 8 June 1950. The earlier is Beta, the later is Alpha.", "earlier"),
+        ),
     ],
 )
-def test_dates_are_compared_whatever_is_asked_for(one, other, how):
+def test_dates_are_compared_and_then_it_is_said_which_the_question_asks_for(one, other, how, side):
     case = films(one, other, answer="Beta")
-    assert comparison(case, {1: one, 2: other}) == f"Alpha: {one}. Beta: {other}. {how}"
+    asks = f"The question asks for the {side}. The {side} is Beta."
+    assert comparison(case, {1: one, 2: other}) == f"Alpha: {one}. Beta: {other}. {how} {asks}"
+    neither = films(one, other, answer="Gamma")
+    assert comparison(neither, {1: one, 2: other}) == f"Alpha: {one}. Beta: {other}. {how}"
 
 
 @pytest.mark.parametrize(("answer", "end"), [("yes", "They are the same."), ("no", "They are not the same.")])

@@ -30,7 +30,9 @@ def compared(ann: str, bob: str) -> str:
     days, names = (ann, bob), ("Ann Lee", "Bob Ray")
     when = days if ann[-4:] == bob[-4:] else (ann[-4:], bob[-4:])
     how = f"{when[first]} is before {when[1 - first]}."
-    return f"Ann Lee: {ann}. Bob Ray: {bob}. {how} The earlier is {names[first]}, the later is {names[1 - first]}."
+    which = f"The earlier is {names[first]}, the later is {names[1 - first]}."
+    asked = f"The question asks for the earlier. The earlier is {names[first]}."
+    return f"Ann Lee: {ann}. Bob Ray: {bob}. {how} {which} {asked}"
 
 
 def exchange(answer: str, *, shown: str = SHOWN, wrong: float = 0.0, facts: tuple[Fact, ...] = FACTS) -> Exchange:
