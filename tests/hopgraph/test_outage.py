@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from tests.hopgraph.test_serve import address, chat, serve
 from tests.kills import committed_in
 from tests.postgres import Postgres, postgres_server
 from tests.replies import proper_text
-from tests.scripted import Completion, ScriptedModel
+from tests.scripted import Completion, Request, ScriptedModel
 from tests.small import INDEX, QUESTION, build_small
 
 pytest.importorskip("psycopg")
@@ -83,9 +84,23 @@ def server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Postgres]:
     get_settings.cache_clear()
 
 
+class Held(ScriptedModel):
+    """Replies once to each run, and on when it may: so that no run ends before Postgres is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(self._reply)
+        self.may = threading.Event()
+
+    def _reply(self, request: Request) -> Completion:
+        run = request.id.partition(".")[0]
+        if sum(one.id.partition(".")[0] == run for one in list(self.requests)) > 1:
+            self.may.wait(240)
+        return Completion(proper_text(request, 3), delay=0.5)
+
+
 @pytest.fixture
-def scripted(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
-    model = ScriptedModel(lambda request: Completion(proper_text(request, 3), delay=0.5))
+def scripted(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    model = Held()
     with model.running():
         monkeypatch.setenv("HOPGRAPH_LLM_URL", model.url)
         get_settings.cache_clear()
@@ -117,9 +132,7 @@ def until_begun(scripted: ScriptedModel, runs: int, calls: int) -> None:
 
 
 @pytest.mark.slow
-def test_an_outage_is_waited_out_and_no_call_is_repeated(
-    server: Postgres, scripted: ScriptedModel, tmp_path: Path
-) -> None:
+def test_an_outage_is_waited_out_and_no_call_is_repeated(server: Postgres, scripted: Held, tmp_path: Path) -> None:
     replica, mcp = serve("--port", 0, "--index", INDEX), Mcp(tmp_path / "mcp.log")
     try:
         at = address(replica)
@@ -128,6 +141,7 @@ def test_an_outage_is_waited_out_and_no_call_is_repeated(
             evaluated = pool.submit(command, *evaluation(tmp_path))
             until_begun(scripted, runs=4, calls=2)
             server.stop()
+            scripted.may.set()
             chatted = pool.submit(chat, at, "t-1")
             called = pool.submit(mcp.ask)
             time.sleep(AWAY)
@@ -157,7 +171,7 @@ def test_an_outage_is_waited_out_and_no_call_is_repeated(
 
 @pytest.mark.slow
 def test_after_the_patience_the_error_is_clear_and_the_same_runs_go_on_later(
-    server: Postgres, scripted: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Postgres, scripted: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOPGRAPH_CHECKPOINTS_PATIENCE", "1")
     replica, mcp = serve("--port", 0, "--index", INDEX), Mcp(tmp_path / "mcp.log")
@@ -170,6 +184,7 @@ def test_after_the_patience_the_error_is_clear_and_the_same_runs_go_on_later(
             chatted = pool.submit(chat, at, "t-1")
             until_begun(scripted, runs=5, calls=2)
             server.stop()
+            scripted.may.set()
             ask, run = (one.result() for one in runs)
             refused = chatted.result()
         tool = mcp.ask()
