@@ -39,7 +39,7 @@ CHAT_FLAGS = (
     *("--scheduling-policy", "priority"),  # the oldest question first
     "--enable-log-requests",
 )
-EMBEDDING_FLAGS = ("--runner", "pooling", "--enforce-eager")
+EMBEDDING_FLAGS = ("--runner", "pooling", "--dtype", "float32", "--enforce-eager")
 START_TIMEOUT = 600.0
 """Seconds; it takes 40 on two idle cores."""
 
@@ -78,10 +78,10 @@ def _python() -> Path:
     return link / "bin" / "python"
 
 
-def dtype(embeddings: bool = False) -> str:
-    """Numbers of the model: bfloat16 for the chat model where the processor multiplies it, which others do slowly."""
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
-    return "bfloat16" if not embeddings and re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", flags) else "float32"
+def _chat_dtype() -> str:
+    """bfloat16 where the processor has instructions for it; emulated it takes four times as long as float32."""
+    flags = Path("/proc/cpuinfo").read_text()
+    return "bfloat16" if re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", flags) else "float32"
 
 
 def command(port: int, embeddings: bool = False, flags: Sequence[str] = ()) -> list[str]:
@@ -89,8 +89,8 @@ def command(port: int, embeddings: bool = False, flags: Sequence[str] = ()) -> l
     return [
         *(str(_python()), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(model_folder(embeddings)), "--host", "127.0.0.1", "--port", str(port)),
-        *("--dtype", dtype(embeddings), "--served-model-name", "all-MiniLM-L6-v2" if embeddings else "smollm2"),
-        *(EMBEDDING_FLAGS if embeddings else CHAT_FLAGS),
+        *("--served-model-name", "all-MiniLM-L6-v2" if embeddings else "smollm2"),
+        *(EMBEDDING_FLAGS if embeddings else ("--dtype", _chat_dtype(), *CHAT_FLAGS)),
         *flags,
     ]
 

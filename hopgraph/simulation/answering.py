@@ -66,7 +66,8 @@ def reasons(case: Case, values: Mapping[int, str]) -> str:
 
 
 def comparison(case: Case, values: Mapping[int, str], answer: str | None = None) -> str:
-    """The values that are compared, each after what has it, and how they compare; "" where nothing is compared.
+    """The values that are compared, each after what has it, how they compare, and of dates which is asked for; "" where
+    nothing is compared.
 
     Args:
         case: The question.
