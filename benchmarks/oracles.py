@@ -45,7 +45,10 @@ def main(
     limit: Annotated[int, typer.Option(help="Questions of a set.")] = 100,
 ) -> None:
     """Print a table for each set: a row per method, columns per oracle."""
-    embedded = {"HOPGRAPH_LLM_URL": ensure_server().url}
+    embedded = {
+        "HOPGRAPH_LLM_URL": ensure_server().url,
+        "HOPGRAPH_SYNTHESIZER_URL": ensure_server(role="synthesizer").url,
+    }
     for name in only or SETS:
         index = f"recall-{name}"
         build_index(index, read_passages(data / name / "corpus.jsonl.gz"))
@@ -61,9 +64,12 @@ def main(
         if all(question.decomposition for question in questions):
             agents = PerfectAgents(cases_of(questions, gold))
             with Endpoint(agents, "perfect-agents").running() as perfect:
-                roles = {"HOPGRAPH_LLM_URL": perfect.url, "HOPGRAPH_GENERATOR_URL": embedded["HOPGRAPH_LLM_URL"]}
+                roles = embedded | {
+                    "HOPGRAPH_LLM_URL": perfect.url,
+                    "HOPGRAPH_GENERATOR_URL": embedded["HOPGRAPH_LLM_URL"],
+                }
                 found["gold roles"] = evaluated(out / f"{name}-roles", run, roles)
-                reader = embedded | {"HOPGRAPH_GENERATOR_URL": perfect.url}
+                reader = {"HOPGRAPH_LLM_URL": embedded["HOPGRAPH_LLM_URL"], "HOPGRAPH_GENERATOR_URL": perfect.url}
                 found["gold reader"] = evaluated(out / f"{name}-reader", run, reader)
         show(name, len(open_index(index)), found)
 

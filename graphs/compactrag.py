@@ -40,7 +40,10 @@ builder.add_node("rewriter", rewriter)
 builder.add_node("retriever", pair_retriever)
 builder.add_node("extractor", answer_extractor)
 builder.add_node("collector", pair_collector)
-builder.add_node("generator", generator(synthesizer_prompt, blocks=pair_blocks, values=resolved, output=ReasonedAnswer))
+builder.add_node(
+    "generator",
+    generator(synthesizer_prompt, blocks=pair_blocks, values=resolved, output=ReasonedAnswer, role="synthesizer"),
+)
 
 AFTER_WAVE: dict[Hashable, str] = {"next wave": "rewriter", "all resolved": "collector"}
 builder.add_edge(START, "intake")

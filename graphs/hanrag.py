@@ -99,7 +99,13 @@ builder.add_node("conclude", conclude)
 builder.add_node("aggregator", generator("hanrag/aggregator", blocks=chain_blocks, evidence=chain_evidence))
 builder.add_node(
     "synthesizer",
-    generator("hanrag/synthesizer", blocks=chain_blocks, evidence=chain_evidence, output=ReasonedAnswer),
+    generator(
+        "hanrag/synthesizer",
+        blocks=chain_blocks,
+        evidence=chain_evidence,
+        output=ReasonedAnswer,
+        role="synthesizer",
+    ),
 )
 
 builder.add_edge(START, "intake")

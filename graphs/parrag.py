@@ -64,7 +64,10 @@ builder.add_node("reviewer", reviewer)
 builder.add_node("reviser", reviser)
 builder.add_node("refiner", refiner)
 builder.add_node("collector", collector)
-builder.add_node("generator", generator("parrag/answer", blocks=trajectory_blocks, output=ReasonedAnswer))
+builder.add_node(
+    "generator",
+    generator("parrag/answer", blocks=trajectory_blocks, output=ReasonedAnswer, role="synthesizer"),
+)
 
 AFTER_ACTION: dict[Hashable, str] = {
     "accuracy": "accuracy_judge",

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from inference.embedded_model import served_model
+from inference.embedded_model import adapter_of, served_model
 from inference.embedded_server import ALREADY_SERVING, STATE
 from inference.errors import EndpointError, InputError
 from inference.locks import exclusive, is_locked, lock
-from inference.settings import Settings, get_settings
+from inference.settings import Role, Settings, get_settings
 
 _START_TIMEOUT = 600.0
 """Seconds allowed for loading a model; a large one loads slowly from a slow disk."""
@@ -36,7 +36,7 @@ _SILENCE = 60.0
 _ANSWER_TIMEOUT = 5.0
 """Time-out of one health check, in seconds."""
 _mutex = threading.Lock()
-_attached: dict[tuple[Path, str, Path | str, int, int], Server] = {}
+_attached: dict[tuple[Path, str, Path | None, int, int], Server] = {}
 """Servers this process uses, by home, model, adapter, parallel and context."""
 
 
@@ -71,28 +71,30 @@ class Server:
             self._use.close()
 
 
-def ensure_server(model: str = "smollm2") -> Server:
+def ensure_server(model: str = "smollm2", role: Role = "llm") -> Server:
     """The running embedded server, or a new one; this process uses it until it exits.
 
     Blocks for about a second when a server must be started, and for the download when weights are missing. Further
     calls are cheap; they restart a server that has died, on its old port if that is free. Thread-safe.
 
     Args:
-        model: `smollm2`, or the path of a GGUF file. The adapter of HOPGRAPH_EMBEDDED_LORA is applied to it.
+        model: `smollm2`, or the path of a GGUF file.
+        role: What it is asked for: an adapter for this role alone has a server of its own.
 
     Raises:
         InputError: `model` is neither, or the adapter is no GGUF file.
         EndpointError: The server does not start (the message ends with its log), or weights can't be fetched.
     """
     settings = get_settings()
-    key = (settings.home, model, settings.embedded_lora, settings.embedded_parallel, settings.embedded_context)
+    lora = adapter_of(model, settings, role)
+    key = (settings.home, model, lora, settings.embedded_parallel, settings.embedded_context)
     with _mutex:
         known = _attached.get(key)
         if known is not None:
             if _answers(known.url, known.model, known.file):
                 return known
             _attached.pop(key)._use.close()
-        name, file, lora = served_model(model, settings)
+        name, file, lora = served_model(model, settings, role)
         folder = _folder(file, lora, settings)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

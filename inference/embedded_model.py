@@ -7,33 +7,58 @@ from pathlib import Path
 
 from inference.errors import InputError
 from inference.merging import merged_model
-from inference.settings import Settings
+from inference.settings import Role, Settings
 from inference.weights import smollm2_path
 
 AGENTS_ADAPTER = Path(__file__).parent / "adapters" / "agents.gguf"
-"""The adapter of `smollm2` that comes with Hopgraph; adapters/README.md is its model card."""
+SYNTHESIZER_ADAPTER = AGENTS_ADAPTER.with_name("synthesizer.gguf")
+"""The adapters of `smollm2` that come with Hopgraph; adapters/README.md is their model card."""
 
 
-def served_model(model: str, settings: Settings) -> tuple[str, Path, Path | None]:
-    """Name, GGUF file and adapter of what serves `model`, with the adapter of HOPGRAPH_EMBEDDED_LORA.
+def adapter_of(model: str, settings: Settings, role: Role = "llm") -> Path | None:
+    """The adapter that `model` has for a role, by HOPGRAPH_EMBEDDED_LORA and HOPGRAPH_EMBEDDED_SYNTHESIZER_LORA.
+
+    Raises:
+        InputError: It is no GGUF file.
+    """
+    field, chosen, bundled = "embedded_lora", settings.embedded_lora, AGENTS_ADAPTER
+    if role == "synthesizer" and settings.embedded_synthesizer_lora != "auto":
+        field, chosen = "embedded_synthesizer_lora", settings.embedded_synthesizer_lora
+    elif role == "synthesizer":
+        bundled = SYNTHESIZER_ADAPTER
+    if chosen == "none" or (chosen == "auto" and model != "smollm2"):
+        return None
+    path = bundled if chosen == "auto" else Path(chosen)
+    hint = "give an adapter in llama.cpp's format, .gguf, or auto or none"
+    return _gguf(path, f"HOPGRAPH_{field.upper()}: {str(path)!r}", hint)
+
+
+def is_separate(settings: Settings, role: Role) -> bool:
+    """Whether a role is served by the embedded model with another adapter than `llm` has."""
+    if settings.server(role).url is not None:
+        return False
+    model = settings.embedded_model
+    return adapter_of(model, settings, role) != adapter_of(model, settings)
+
+
+def served_model(model: str, settings: Settings, role: Role = "llm") -> tuple[str, Path, Path | None]:
+    """Name, GGUF file and adapter of what serves `model` for a role.
 
     An adapter of `smollm2` is merged into a file of its own, which answers faster; others the server applies.
 
     Args:
         model: `smollm2`, or the path of a GGUF file.
         settings: Settings.
+        role: Whose adapter; see `adapter_of`.
 
     Raises:
         InputError: `model` is neither, or the adapter is no GGUF file.
         EndpointError: The weights of `smollm2` can't be fetched.
     """
     name, file = model_file(model, settings.home)
-    chosen = settings.embedded_lora
-    if chosen == "none" or (chosen == "auto" and model != "smollm2"):
+    lora = adapter_of(model, settings, role)
+    if lora is None:
         return name, file, None
-    hint = "give an adapter in llama.cpp's format, .gguf, or auto or none"
-    path = AGENTS_ADAPTER if chosen == "auto" else Path(chosen)
-    lora = _gguf(path, f"HOPGRAPH_EMBEDDED_LORA: {str(path)!r}", hint)
     name = f"{name}+{lora.stem}"
     if model == "smollm2":
         try:

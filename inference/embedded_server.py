@@ -69,7 +69,7 @@ def start_llama(
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = usable_cores()
     if lora is not None:
         params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(lora), 1.0)]
-    params.cache_ram_mib = 512  # cache of evicted prompts; llama.cpp's default is 8 GB
+    params.cache_ram_mib = 256  # cache of evicted prompts; llama.cpp's default is 8 GB
     params.cors_origins = "http://127.0.0.1"  # no requests from web pages
     params.cors_credentials = False
     params.ui = False

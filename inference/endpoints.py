@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from weakref import WeakValueDictionary
 
 from inference.adaptive import OPENING
@@ -13,7 +14,7 @@ from inference.endpoint_list import EndpointList
 from inference.limiter import Limiter
 from inference.settings import Role, Settings, get_settings
 
-_endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str], Endpoint]] = {}
+_endpoints: dict[asyncio.AbstractEventLoop, dict[tuple[str, str, str, str], Endpoint]] = {}
 _limiters: WeakValueDictionary[tuple[str, int | str], Limiter] = WeakValueDictionary()
 """One limiter per server, shared by all event loops (`graph.invoke` runs its own)."""
 # A forked process begins anew: its parent's calls are not in flight here.
@@ -39,23 +40,27 @@ def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str 
     if own:  # another server's context and key are its own
         settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
     urls = [""] if url is None else split_urls(url) or [url]
-    return _open(urls, model or "", settings, f"HOPGRAPH_{role if own else 'llm'}".upper(), embedded)
+    named_for = "generator" if role == "synthesizer" and settings.synthesizer_url is None else role
+    return _open(urls, model or "", settings, f"HOPGRAPH_{named_for if own else 'llm'}".upper(), role, embedded)
 
 
-def _open(urls: list[str], model: str, settings: Settings, prefix: str, embedded: str | None) -> Endpoint:
+def _open(
+    urls: list[str], model: str, settings: Settings, prefix: str, role: Role, embedded: str | None = None
+) -> Endpoint:
     """The endpoint of a server, or of a list of servers, each with the limiter that all its models share."""
     for loop in [loop for loop in _endpoints if loop.is_closed()]:
         del _endpoints[loop]
     known = _endpoints.setdefault(asyncio.get_running_loop(), {})
-    place = (",".join(urls), model, prefix)
+    place = (",".join(urls), model, prefix, "" if urls[0] else role)  # a role may have an embedded server of its own
     if place in known:
         return known[place]
     if len(urls) > 1:
-        servers = [_open([url], model, settings, prefix, None) for url in urls]
+        servers = [_open([url], model, settings, prefix, role) for url in urls]
         known[place] = EndpointList(servers, model, settings, prefix)
         return known[place]
     (url,) = urls
-    endpoint = Endpoint(url or embedded or _embedded_url(), model, settings, None if url else _embedded_url, prefix)
+    locate = partial(_embedded_url, role)
+    endpoint = Endpoint(url or embedded or locate(), model, settings, None if url else locate, prefix)
     endpoint.limiter = _limiters.setdefault((url, settings.llm_concurrency), endpoint.limiter)
     known[place] = endpoint
     return endpoint
@@ -76,7 +81,7 @@ def calls_at_once() -> int:
     return max(limits, default=OPENING if concurrency == "auto" else concurrency)
 
 
-def _embedded_url() -> str:
+def _embedded_url(role: Role) -> str:
     from inference.embedded import ensure_server
 
-    return ensure_server(get_settings().embedded_model).url
+    return ensure_server(get_settings().embedded_model, role).url

@@ -26,9 +26,9 @@ def _user_data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "hopgraph"
 
 
-Role = Literal["llm", "generator", "accuracy", "attribution", "judge"]
-"""Role of a model: default; answer generation; accuracy of a step's answer; support of an answer by passages; judging
-answers in an evaluation."""
+Role = Literal["llm", "generator", "synthesizer", "accuracy", "attribution", "judge"]
+"""Role of a model: default; answer generation; the answer that concludes from answers to sub-questions; accuracy of a
+step's answer; support of an answer by passages; judging answers in an evaluation."""
 
 
 class Server(NamedTuple):
@@ -91,6 +91,13 @@ class Settings(BaseSettings):
     """Model for answer generation. Unset: the same, or the only one of the other endpoint."""
     generator_api_key: SecretStr | None = None
     """API key of that endpoint, if required."""
+    synthesizer_url: str | None = None
+    """Base URL of an endpoint whose model concludes from the answers to sub-questions (HANRAG, PAR-RAG, CompactRAG).
+    Unset: the generator's."""
+    synthesizer_model: str | None = None
+    """Model name there. Unset: the generator's, or the only one of the other endpoint."""
+    synthesizer_api_key: SecretStr | None = None
+    """API key of that endpoint, if required."""
     accuracy_url: str | None = None
     """Base URL of an endpoint whose model scores the accuracy of steps' answers in PAR-RAG. Unset: the same."""
     accuracy_model: str | None = None
@@ -114,6 +121,10 @@ class Settings(BaseSettings):
     embedded_lora: Literal["auto", "none"] | Folder = "auto"
     """A LoRA adapter for it: auto (the bundled one, for smollm2 only), none, or a GGUF file (`make train-agents` writes
     one, from a clone of the repository)."""
+    embedded_synthesizer_lora: Literal["auto", "none"] | Folder = "auto"
+    """The adapter for calls that conclude from the answers to sub-questions: auto (the bundled one for these where
+    HOPGRAPH_EMBEDDED_LORA is auto, otherwise the same as that), none, or a GGUF file. If it differs, it has a server of
+    its own."""
     embedded_parallel: int = Field(default=4, ge=1, le=256)
     """Parallel requests of the embedded server; each takes memory for its own context."""
     embedded_context: int = Field(default=8192, ge=256)
@@ -159,7 +170,11 @@ class Settings(BaseSettings):
     embedded Chroma."""
 
     def server(self, role: Role) -> Server:
-        """The role's server, or the default one; with the role's model, or the default one."""
+        """The role's server, or the default one; with the role's model, or the default one. The synthesizer's default
+        is the generator's."""
+        if role == "synthesizer" and self.synthesizer_url is None:
+            default = self.server("generator")
+            return default._replace(model=self.synthesizer_model or default.model)
         url: str | None = getattr(self, f"{role}_url")
         model: str | None = getattr(self, f"{role}_model")
         if url is not None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from inference.limits import Limited, LongText
+from inference.settings import Role
 from nodes.kit.abstention import is_abstention
 from nodes.kit.context import Context
 from nodes.kit.model import NO_ITEMS, Items, ask_model
@@ -62,6 +63,7 @@ def generator(
     evidence: Callable[[Any], list[PassageRef]] | None = None,
     values: Callable[[Any], Mapping[str, str]] = lambda state: {},
     output: type[BaseModel] = Answer,
+    role: Role = "generator",
 ) -> Node:
     """A node that writes the answer and ends the run.
 
@@ -71,6 +73,7 @@ def generator(
         evidence: Passages recorded as its evidence; by default the state's `evidence`.
         values: Values of further variables of the prompt.
         output: Schema of the reply; it has a field `answer`.
+        role: The model to call; the synthesizer's if it concludes from answers to sub-questions.
     """
 
     async def generator(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def generator(
             {"question": quoted(state["question"]), **values(state)},
             at=f"root/{node_name()}",
             items=Items("evidence", await blocks(state, runtime.context)) if blocks else NO_ITEMS,
-            role="generator",
+            role=role,
         )
         rests_on = evidence(state) if evidence else state["evidence"]
         final = read_answer(asked.value, runtime.context)

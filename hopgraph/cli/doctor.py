@@ -125,11 +125,15 @@ def _endpoint() -> list[Finding]:
 
 
 def _own_endpoints() -> list[Finding]:
-    """The generator's and attribution's own servers, if configured."""
+    """The servers that roles have of their own."""
+    from inference.embedded_model import is_separate
     from inference.settings import Role, get_settings
+    from inference.weights import weights_present
 
-    roles: tuple[Role, ...] = ("generator", "accuracy", "attribution")
-    own = [role for role in roles if get_settings().server(role).own]
+    roles: tuple[Role, ...] = ("generator", "synthesizer", "accuracy", "attribution")
+    settings = get_settings()
+    present = settings.embedded_model != "smollm2" or weights_present()
+    own = [role for role in roles if settings.server(role).own or (present and is_separate(settings, role))]
     return [finding for role in own for finding in asyncio.run(probe(role))]
 
 

@@ -166,7 +166,7 @@ def hash_of_questions(questions: Sequence[Question]) -> str:
 def surroundings() -> dict[str, Any]:
     """Endpoint settings, without API keys and passwords in URLs; they may differ on resume."""
     settings = get_settings()
-    urls = ("llm_url", "generator_url", "accuracy_url", "attribution_url", "judge_url", "rerank_url")
+    urls = ("llm_url", "generator_url", "synthesizer_url", "accuracy_url", "attribution_url", "judge_url", "rerank_url")
     others = ("llm_concurrency", "llm_timeout", "llm_patience", "llm_retries", "judge_model")
     found = {name: ",".join(map(without_password, split_urls(getattr(settings, name) or ""))) or None for name in urls}
     found |= {name: getattr(settings, name) for name in others}
@@ -236,16 +236,15 @@ def _check_oracle(variants: Sequence[Variant], questions: Sequence[Question], id
 
 async def _models(variants: Sequence[Variant]) -> dict[str, str]:
     """Models by role; checks that each endpoint is reachable."""
-    from nodes.kit.model import open_endpoint
+    from nodes.kit.model import model_of, open_endpoint
 
     settings = get_settings()
     models: dict[str, str] = {}
     for context in (variant.context for variant in variants):
-        roles: dict[Role, str | None] = {"llm": context.model}
+        roles: list[Role] = ["llm"]
         if settings.generator_url or settings.generator_model or context.generator_model:
-            roles["generator"] = context.generator_model
-        roles |= dict.fromkeys(context.roles)
-        for role, model in roles.items():
-            endpoint = await open_endpoint(model, role)
+            roles.append("generator")
+        for role in (*roles, *context.roles):
+            endpoint = await open_endpoint(model_of(context, role), role)
             models[role] = await endpoint.check()
     return models

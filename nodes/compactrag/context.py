@@ -15,6 +15,7 @@ class CompactContext(Context):
 
     method = "compactrag"
     knowledge_base = True
+    concludes = True
     paper_retriever = "dense"
 
     top_k: int = Field(default=5, ge=1, le=100, title="Top k", description="Pairs retrieved for a sub-question.")

@@ -14,6 +14,7 @@ class HanContext(Context):
     """HANRAG: a Revelator that routes, decomposes, refines, and keeps noise away."""
 
     method = "hanrag"
+    concludes = True
     embedded: ClassVar[dict[str, Any]] = {"top_k": 3, "revelator": "encoder"}
     paper_retriever = "sparse"
     without_logprobs = "take verdicts by their text (`verdicts=text`) or by the encoder (`revelator=encoder`)"

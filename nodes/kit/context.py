@@ -49,6 +49,8 @@ class Context(BaseModel):
     """The method's id."""
     paper: ClassVar[dict[str, Any]] = {}
     """The paper's settings that differ from the defaults."""
+    concludes: ClassVar[bool] = False
+    """Whether the synthesizer's model writes the last answer, from answers to sub-questions."""
     embedded: ClassVar[dict[str, Any]] = {}
     """Defaults while the embedded model answers, where they differ: it reads slowly, and decides some things badly."""
     paper_retriever: ClassVar[Retriever] = "hybrid"
@@ -210,7 +212,11 @@ class Context(BaseModel):
     @property
     def roles(self) -> tuple[Role, ...]:
         """Roles of models that these settings use in addition to the answering one."""
-        return ()
+        from inference.embedded_model import is_separate
+
+        settings = get_settings()
+        other = settings.synthesizer_url or settings.synthesizer_model or is_separate(settings, "synthesizer")
+        return ("synthesizer",) if self.concludes and other else ()
 
     def check(self) -> None:
         """Check that everything these settings refer to is available; called when a run begins.

@@ -116,7 +116,8 @@ async def ask_model(
         values: Values of the prompt's variables.
         at: Id of the trajectory step that the call belongs to.
         items: Blocks of text for one more variable, as many of them as fit the model's context.
-        role: The model to call: the generator's for answers, attribution's to check them against passages.
+        role: The model to call: the generator's for answers, the synthesizer's for those that conclude from answers to
+            sub-questions, attribution's to check them against passages.
         score: Path of the output's field to return token log-probabilities of; `EACH` in it stands for every item of
             an array.
         binary: The scored field is a boolean, return the probability that it is true.
@@ -152,7 +153,7 @@ async def ask_model(
 async def _ask_and_repair(context: Context, question: _Question[Output]) -> Asked[Output]:
     """As `ask_model`, without deadlines."""
     text = await asyncio.to_thread(load_prompt, question.prompt, context.prompt_override(question.prompt))
-    endpoint = await open_endpoint(_model_of(context, question.role), question.role)
+    endpoint = await open_endpoint(model_of(context, question.role), question.role)
     guess = {"no_answer": GUESS} if context.abstain == "off" else {}
     values = {**guess, **question.values}
     messages, truncated = await _fit(endpoint, text, values, question.items, context.max_tokens)
@@ -169,7 +170,7 @@ async def _ask_and_repair(context: Context, question: _Question[Output]) -> Aske
     schema = None if read else Schema(f"{context.method}__{question.node}", _schema(output, values))
     cut: list[str] = []
     parse = read or (lambda text: parse_output(text, output, cut))
-    shown = ShownAnswer(question.node) if question.role == "generator" and schema is not None else None
+    shown = ShownAnswer(question.node) if question.role in ("generator", "synthesizer") and schema is not None else None
     request = Request(endpoint, messages, call, schema, context, score, question.binary, shown)
     raw = await send(request)
     value, problem = _read(raw, parse, context.max_tokens)
@@ -232,13 +233,15 @@ def _schema(output: type[BaseModel], values: Mapping[str, str]) -> Mapping[str, 
     return schema
 
 
-def _model_of(context: Context, role: Role) -> str | None:
+def model_of(context: Context, role: Role) -> str | None:
     """The model that the context names for a role; None: the one in the settings."""
     if role == "llm":
         return context.model
+    settings = get_settings()
+    if role == "synthesizer" and not (settings.synthesizer_url or settings.synthesizer_model):
+        role = "generator"
     if role == "generator" and context.generator_model:
         return context.generator_model
-    settings = get_settings()
     named = settings.server(role).own or getattr(settings, f"{role}_model")
     return None if named else context.model
 
@@ -253,7 +256,7 @@ async def open_endpoint(model: str | None, role: Role = "llm") -> Endpoint:
     if settings.server(role).url is None:
         from inference.embedded import ensure_server
 
-        embedded = (await asyncio.to_thread(ensure_server, settings.embedded_model)).url
+        embedded = (await asyncio.to_thread(ensure_server, settings.embedded_model, role)).url
     return get_endpoint(model, role, embedded=embedded)
 
 

@@ -16,6 +16,7 @@ class ParContext(Context):
 
     method = "parrag"
     paper: ClassVar[dict[str, Any]] = {"revision": "replace"}
+    concludes = True
     embedded: ClassVar[dict[str, Any]] = {"top_k": 3}
     paper_retriever = "dense"
 
@@ -103,7 +104,9 @@ class ParContext(Context):
     def roles(self) -> tuple[Role, ...]:
         """Both judges may be other models (Sec. 4.5.3)."""
         settings = get_settings()
-        found: list[Role] = ["accuracy"] if settings.accuracy_url or settings.accuracy_model else []
+        found = list(super().roles)
+        if settings.accuracy_url or settings.accuracy_model:
+            found.append("accuracy")
         return (*found, "attribution") if self.attribution == "attrscore" else (*found,)
 
     def check(self) -> None:

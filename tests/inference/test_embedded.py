@@ -19,10 +19,11 @@ import pytest
 from inference import embedded as module
 from inference.chat import Message, Reply, Schema
 from inference.embedded import Server, ensure_server
+from inference.embedded_model import AGENTS_ADAPTER, SYNTHESIZER_ADAPTER, adapter_of, is_separate
 from inference.embedded_server import usable_cores
 from inference.endpoint import Endpoint
 from inference.errors import EndpointError, InputError
-from inference.settings import get_settings
+from inference.settings import Settings, get_settings
 from inference.sse import on_text
 from inference.weights import smollm2_path
 
@@ -281,6 +282,49 @@ def test_an_adapter_has_a_server_of_its_own_that_is_named_for_it(
         ensure_server(str(model))
 
 
+def test_an_adapter_for_what_concludes_has_a_server_of_its_own(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ensure_server(str(model), "synthesizer") is ensure_server(str(model))
+    for name in ("agents", "synthesizer"):
+        (tmp_path / f"{name}.gguf").write_text("GGUF adapter")
+    monkeypatch.setenv("HOPGRAPH_EMBEDDED_LORA", str(tmp_path / "agents.gguf"))
+    get_settings.cache_clear()
+    assert ensure_server(str(model), "synthesizer") is ensure_server(str(model)), "auto: the other's, if that is named"
+    monkeypatch.setenv("HOPGRAPH_EMBEDDED_SYNTHESIZER_LORA", str(tmp_path / "synthesizer.gguf"))
+    get_settings.cache_clear()
+    served = [ensure_server(str(model), role).model for role in ("llm", "generator", "synthesizer")]
+    assert served == ["tiny+agents", "tiny+agents", "tiny+synthesizer"]
+    monkeypatch.setenv("HOPGRAPH_EMBEDDED_SYNTHESIZER_LORA", "none")
+    get_settings.cache_clear()
+    assert ensure_server(str(model), "synthesizer").model == "tiny"
+    monkeypatch.setenv("HOPGRAPH_EMBEDDED_SYNTHESIZER_LORA", str(tmp_path))
+    get_settings.cache_clear()
+    with pytest.raises(InputError, match=r"HOPGRAPH_EMBEDDED_SYNTHESIZER_LORA: .*Is a directory"):
+        ensure_server(str(model), "synthesizer")
+
+
+@pytest.mark.parametrize(
+    ("lora", "synthesizer", "agents", "concludes"),
+    [
+        ("auto", "auto", AGENTS_ADAPTER, SYNTHESIZER_ADAPTER),
+        ("none", "auto", None, None),
+        ("auto", "none", AGENTS_ADAPTER, None),
+        (str(SYNTHESIZER_ADAPTER), "auto", SYNTHESIZER_ADAPTER, SYNTHESIZER_ADAPTER),
+        ("none", str(SYNTHESIZER_ADAPTER), None, SYNTHESIZER_ADAPTER),
+    ],
+)
+def test_the_bundled_adapters_are_smollm2_s_alone(
+    lora: str, synthesizer: str, agents: Path | None, concludes: Path | None
+) -> None:
+    settings = Settings(embedded_lora=lora, embedded_synthesizer_lora=synthesizer, llm_url=None)
+    assert adapter_of("smollm2", settings) == agents
+    assert adapter_of("smollm2", settings, "synthesizer") == concludes
+    assert is_separate(settings, "synthesizer") == (agents != concludes)
+    assert not is_separate(settings, "generator")
+    assert not is_separate(settings.model_copy(update={"generator_url": "http://127.0.0.1:9/v1"}), "synthesizer")
+
+
 def test_a_changed_model_file_is_loaded_anew(model: Path) -> None:
     client = Client(model)
     before, _ = client.server()
@@ -450,6 +494,13 @@ def test_llama_is_shared_and_ends_with_its_last_user(smollm2: Server, home: Path
     assert httpx.get(f"{smollm2.url}/models").json()["data"][0]["id"] == "smollm2+agents"
     other.kill()
     wait_for(lambda: not alive(smollm2.pid), IDLE + 5)
+
+
+@pytest.mark.slow
+def test_llama_serves_what_concludes_with_its_own_adapter(smollm2: Server) -> None:
+    synthesizer = ensure_server(role="synthesizer")
+    assert (smollm2.model, synthesizer.model) == ("smollm2+agents", "smollm2+synthesizer")
+    assert ask(synthesizer, max_tokens=3).status_code == 200
 
 
 @pytest.mark.slow

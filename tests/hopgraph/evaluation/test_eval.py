@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,7 @@ from hopgraph.evaluation import runner
 from hopgraph.evaluation.folder import RunFolder
 from hopgraph.evaluation.plan import prompt_hashes
 from hopgraph.run import make_context
+from inference import embedded
 from inference.endpoint import Endpoint
 from inference.errors import InputError, StoreError
 from inference.settings import get_settings
@@ -64,6 +66,40 @@ def test_a_run_is_measured(evaluate, model, questions, tmp_path):
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["identity"]["variants"]["prism"]["prompts"]["prism/selector"]
     assert about["versions"]["langgraph"]
+
+
+def test_what_concludes_is_asked_of_the_embedded_server_that_has_its_adapter(
+    evaluate, model, questions, monkeypatch, tmp_path
+):
+    says = {
+        "router": {"route": "complex"},
+        "refiner": {"question": "Where was Ann Lee born?"},
+        "relevance_discriminator": {"relevant": True},
+        "generator": {"answer": "Paris"},
+        "ending_discriminator": {"sufficient": True},
+        "synthesizer": {"thought": "Ann Lee was born in Paris.", "answer": "Paris"},
+    }
+    others, synthesizer = model(lambda request: says[request.node]), model(lambda request: says[request.node])
+    monkeypatch.delenv("HOPGRAPH_LLM_URL")
+    for name in ("lora", "synthesizer_lora"):
+        (tmp_path / f"{name}.gguf").write_text("GGUF adapter")
+        monkeypatch.setenv(f"HOPGRAPH_EMBEDDED_{name.upper()}", str(tmp_path / f"{name}.gguf"))
+    get_settings.cache_clear()
+
+    def ensure_server(model, role):
+        return SimpleNamespace(url=(synthesizer if role == "synthesizer" else others).url)
+
+    monkeypatch.setattr(embedded, "ensure_server", ensure_server)
+    asked = ("-q", questions([row(1)]), "--contexts")
+    assert evaluate("-m", "hanrag", *asked, "--set", "revelator=model")[0] == 0
+    assert set(others.nodes()) == {*says} - {"synthesizer"}
+    assert synthesizer.nodes() == ["synthesizer"]
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["identity"]["models"] == {"llm": "scripted", "synthesizer": "scripted"}
+    others.script = lambda request: {"answer": "Paris"}
+    assert evaluate("-m", "standard_rag", *asked, out="other")[0] == 0
+    about = json.loads((tmp_path / "other" / "run.json").read_text())
+    assert about["identity"]["models"] == {"llm": "scripted"}, "it concludes from no earlier answers"
 
 
 def test_people_see_a_table(hopgraph, model, questions, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from inference.errors import EndpointError
+from inference.settings import get_settings
 from inference.structured import EACH
 from nodes.kit.abstention import GUESS
 from nodes.kit.model import Items, ask_model
@@ -162,6 +163,8 @@ async def test_where_abstaining_is_off_an_answer_is_not_empty_and_a_guess_is_ask
         ("llm", {"model": "small", "generator_model": "large"}, "small"),
         ("generator", {"model": "small", "generator_model": "large"}, "large"),
         ("generator", {"model": "small"}, "small"),
+        ("synthesizer", {"model": "small", "generator_model": "large"}, "large"),
+        ("synthesizer", {"model": "small"}, "small"),
         ("judge", {"model": "small", "generator_model": "large"}, "small"),
     ],
 )
@@ -169,6 +172,33 @@ async def test_a_role_s_model_is_the_context_s(model, node, role, settings, name
     server = model(replies(GOOD))
     await call(node(**settings), role=role)
     assert server.requests[0].body["model"] == name
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({"GENERATOR_MODEL": "g"}, "g"),
+        ({"GENERATOR_MODEL": "g", "SYNTHESIZER_MODEL": "s"}, "s"),
+        ({"SYNTHESIZER_MODEL": "s"}, "s"),
+    ],
+)
+async def test_the_synthesizer_is_the_generator_unless_it_has_a_model_of_its_own(
+    model, node, monkeypatch, given, asked
+):
+    main, generator = model(replies(GOOD)), model(replies(GOOD))
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", main.url)
+    monkeypatch.setenv("HOPGRAPH_GENERATOR_URL", generator.url)
+    for name, value in given.items():
+        monkeypatch.setenv(f"HOPGRAPH_{name}", value)
+    get_settings.cache_clear()
+    await call(node(), role="synthesizer")
+    assert [request.body["model"] for request in generator.requests] == [asked]
+    own = model(replies(GOOD))
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", main.url)
+    monkeypatch.setenv("HOPGRAPH_SYNTHESIZER_URL", own.url)
+    get_settings.cache_clear()
+    await call(node(), role="synthesizer")
+    assert (len(own.requests), len(generator.requests), main.requests) == (1, 1, [])
 
 
 class Verdict(BaseModel):

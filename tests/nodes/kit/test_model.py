@@ -44,7 +44,7 @@ async def test_the_embedded_server_is_looked_for_in_a_thread_alone(home, monkeyp
     """It connects a socket, waits for locks and may start a process: in the event loop, all runs would wait."""
     threads = []
 
-    def ensure_server(model):
+    def ensure_server(model, role):
         threads.append(threading.current_thread())
         return SimpleNamespace(url="http://127.0.0.1:9/v1")
 

@@ -171,6 +171,8 @@ def test_only_judges_that_are_named_are_models_of_their_own(monkeypatch):
         get_settings.cache_clear()
         return ParContext(**settings).roles
 
+    assert roles() == ("synthesizer",), "the embedded model has an adapter for what concludes"
+    monkeypatch.setenv("HOPGRAPH_LLM_URL", "http://127.0.0.1:9/v1")
     assert roles() == ()
     assert roles(attribution="attrscore") == ("attribution",)
     monkeypatch.setenv("HOPGRAPH_ACCURACY_MODEL", "judge")
