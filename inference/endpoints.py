@@ -34,14 +34,14 @@ def get_endpoint(model: str | None = None, role: Role = "llm", *, embedded: str 
         embedded: URL of the embedded model's server, if it was located already.
     """
     settings = get_settings()
-    url, named, key, own = settings.server(role)
+    server = settings.server(role)
+    url = server.url
     if url is not None:
-        model = model or named
-    if own:  # another server's context and key are its own
-        settings = settings.model_copy(update={"llm_api_key": key, "llm_context": None})
+        model = model or server.model
+    if server.own:  # another server's context and key are its own
+        settings = settings.model_copy(update={"llm_api_key": server.key, "llm_context": None})
     urls = [""] if url is None else split_urls(url) or [url]
-    named_for = "generator" if role == "synthesizer" and settings.synthesizer_url is None else role
-    return _open(urls, model or "", settings, f"HOPGRAPH_{named_for if own else 'llm'}".upper(), role, embedded)
+    return _open(urls, model or "", settings, f"HOPGRAPH_{server.role.upper()}", role, embedded)
 
 
 def _open(

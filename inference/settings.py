@@ -38,8 +38,13 @@ class Server(NamedTuple):
     """None: the embedded model."""
     model: str | None
     key: SecretStr | None
-    own: bool
-    """Whether the role has its own server."""
+    role: Role
+    """Role whose variables name the server; `llm`: the default one."""
+
+    @property
+    def own(self) -> bool:
+        """Whether it is not the default server."""
+        return self.role != "llm"
 
 
 class Settings(BaseSettings):
@@ -178,8 +183,8 @@ class Settings(BaseSettings):
         url: str | None = getattr(self, f"{role}_url")
         model: str | None = getattr(self, f"{role}_model")
         if url is not None:
-            return Server(url, model, getattr(self, f"{role}_api_key"), own=role != "llm")
-        return Server(self.llm_url, model or self.llm_model, self.llm_api_key, own=False)
+            return Server(url, model, getattr(self, f"{role}_api_key"), role)
+        return Server(self.llm_url, model or self.llm_model, self.llm_api_key, "llm")
 
 
 def unknown_variables() -> list[str]:

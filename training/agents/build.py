@@ -272,7 +272,8 @@ def _build(options: Namespace) -> str:
         except StoreError:
             index_lessons(INDEX, taught)
         rounds = rounds_of(taught, options.seed, options.methods, options.whole, options.single, options.players)
-        some = dice.sample([one for one in taught if one.kind == "decomposed"], options.pairs)
+        decomposed = [one for one in taught if one.kind == "decomposed"]
+        some = dice.sample(decomposed, min(options.pairs, len(decomposed)))
         if some:
             read_lessons(PAIRS, some)
         from_pairs = [Round(lesson, "compactrag", "dense", 0.0) for lesson in some]

@@ -57,7 +57,7 @@ def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
             continue
         asked = _sub_questions(one.round.lesson.case) if one.round.lesson.kind == "decomposed" else []
         asked = dice.sample(asked, min(3, len(asked)))
-        if dice.random() < 0.25:
+        if dice.random() < 0.25 and decomposed:
             asked.append(dice.choice(_sub_questions(dice.choice(decomposed).case)))
         for question in asked:
             messages = tuple(replace(message, content=_asking(question, message.content)) for message in one.messages)

@@ -118,6 +118,12 @@ def chat(number: int, label: str, question: str, skill: str = "a/b") -> Chat:
     return Chat(id=str(number), skill=skill, label=label, source="s", question=question, prompt=[], completion=[])
 
 
+def test_questions_without_a_decomposition_are_enough(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "HELD_OUT", 10**9)
+    assert main(["--data", str(data), "--to", str(tmp_path), "--kinds", "whole"]) == 0
+    assert {chat["skill"] for chat in read_chats(tmp_path / "train.jsonl")} == {"standard_rag/generator"}
+
+
 def test_questions_of_one_hop_are_few_where_questions_are_taken_apart():
     rows = [
         chat(n, label, f"{label}{n}", skill)
