@@ -25,7 +25,7 @@ from hopgraph.simulation.kit import NO_ANSWER
 from inference.errors import StoreError
 from inference.settings import overridden
 from stores.index import open_index
-from training.agents.play import Exchange, Round, index_lessons, play, read_lessons
+from training.agents.play import Exchange, Round, index_lessons, play, read_at_once, read_lessons
 from training.agents.questions import DIRECTION, Lesson, lessons
 from training.agents.variants import (
     adding_variants,
@@ -61,7 +61,7 @@ SINGLE = (
 )
 """Methods that play questions of one hop."""
 FEWER = (3, 5)
-"""Passages of a search, for questions without decomposition and two thirds of the others: shorter prompts are learned
+"""Passages of a search, for questions of one hop and two thirds of the others: shorter prompts are learned
 from in less time, and the embedded model searches for three."""
 _USUAL = 60
 QUOTAS: Mapping[str, int] = {
@@ -144,7 +144,7 @@ def rounds_of(
         lessons: All.
         seed: Decides which methods play what.
         each: Methods that play a decomposed question, of `players` at most all.
-        whole: Multi-hop questions without decomposition.
+        whole: Decomposed questions that Standard RAG answers, too.
         single: Questions of one hop.
         players: The methods that they are drawn from.
     """
@@ -157,8 +157,6 @@ def rounds_of(
             played.append(Round(lesson, method, dice.choice(["hybrid", "bridge"]), wrong, dice.choice((0, *FEWER))))
     for lesson in dice.sample(of["decomposed"], min(whole, len(of["decomposed"]))):
         played.append(Round(lesson, "standard_rag", "bridge", 0.0))
-    for lesson in dice.sample(of["whole"], min(whole, len(of["whole"]))):
-        played.append(Round(lesson, "standard_rag", "bridge", 0.0, dice.choice(FEWER)))
     for lesson in dice.sample(of["single"], min(single, len(of["single"]))):
         played.append(Round(lesson, dice.choice(SINGLE), "hybrid", 0.0, dice.choice(FEWER)))
     return list({one.thread: one for one in played}.values())
@@ -252,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of questions")
     flags.add_argument("--methods", type=int, default=4, help="methods that play each decomposed question")
     flags.add_argument("--players", nargs="+", default=PLAYERS, choices=PLAYERS, help="methods to draw these from")
-    flags.add_argument("--whole", type=int, default=900, help="multi-hop questions that are read at once")
+    flags.add_argument("--whole", type=int, default=900, help="multi-hop questions of a kind that Standard RAG answers")
     flags.add_argument("--single", type=int, default=900, help="questions of one hop")
     flags.add_argument("--pairs", type=int, default=400, help="questions that CompactRAG plays")
     flags.add_argument("--scale", type=float, default=1.0, help="factor of all quotas: fewer examples, less time")
@@ -264,22 +262,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build(options: Namespace) -> str:
     taught = [one for one in lessons(options.data) if one.kind in options.kinds]
     dice = random.Random(options.seed)  # noqa: S311
-    single = [one for one in taught if one.kind == "single"]
-    taught = [one for one in taught if one.kind != "single"] + dice.sample(single, min(2000, len(single)))
+    of = {kind: [one for one in taught if one.kind == kind] for kind in KINDS}
+    decomposed, single = of["decomposed"], dice.sample(of["single"], min(2000, len(of["single"])))
+    taught = [*decomposed, *single]
     with overridden(home=options.to / "home"):
-        try:
-            open_index(INDEX)
-        except StoreError:
-            index_lessons(INDEX, taught)
+        if taught:
+            try:
+                open_index(INDEX)
+            except StoreError:
+                index_lessons(INDEX, taught)
         rounds = rounds_of(taught, options.seed, options.methods, options.whole, options.single, options.players)
-        decomposed = [one for one in taught if one.kind == "decomposed"]
         some = dice.sample(decomposed, min(options.pairs, len(decomposed)))
         if some:
             read_lessons(PAIRS, some)
         from_pairs = [Round(lesson, "compactrag", "dense", 0.0) for lesson in some]
         played = [*play(from_pairs, PAIRS), *play(rounds, INDEX)]
     exchanges = [one for one in played if one.is_lesson]
+    whole = dice.sample(of["whole"], min(options.whole, len(of["whole"])))
     exchanges += [
+        *read_at_once(whole, options.seed),
         *reading_variants(exchanges, taught, options.seed),
         *judging_variants(exchanges, taught, options.seed),
         *adding_variants(exchanges, taught, options.seed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +22,11 @@ from hopgraph.simulation.answering import HOP
 from hopgraph.simulation.endpoint import Completion, Endpoint, Request
 from inference.chat import Message
 from inference.settings import Role, overridden
+from nodes.generator import Answer
 from nodes.kit.abstention import is_abstention
-from nodes.kit.rendering import query_key
+from nodes.kit.model import output_schema
+from nodes.kit.rendering import passage_blocks, query_key, quoted
+from prompts.loader import load_prompt
 from training.agents.questions import Lesson
 from training.lora.chats import ChatSchema
 
@@ -93,6 +97,35 @@ class Exchange:
         """Whether to learn from it: the run ended right, or found no answer without anybody's error."""
         ended_well = self.outcome == "right" or (self.outcome == "abstained" and self.round.wrong == 0)
         return ended_well and not self.repeats
+
+
+MISSING = 0.08
+"""Share of questions of which a gold passage is missing."""
+
+
+def read_at_once(lessons: Sequence[Lesson], seed: int) -> Iterator[Exchange]:
+    """Standard RAG's answers from a question's own passages: the gold ones and up to three others, in any order.
+
+    Without a search, their passages need no index.
+
+    Args:
+        lessons: What is asked.
+        seed: Decides which passages are shown.
+    """
+    dice = random.Random(seed)  # noqa: S311
+    agents = PerfectAgents([lesson.case for lesson in lessons])
+    schema = ChatSchema(name="standard_rag__generator", schema=dict(output_schema(Answer)))
+    for lesson in lessons:
+        gold = [passage for passage in lesson.passages if passage.id in lesson.gold]
+        others = [passage for passage in lesson.passages if passage.id not in lesson.gold]
+        shown = dice.sample(gold, len(gold) - (dice.random() < MISSING))
+        shown += dice.sample(others, min(dice.randrange(4), len(others)))
+        dice.shuffle(shown)
+        values = {"question": quoted(lesson.case.question), "evidence": "\n".join(passage_blocks(shown))}
+        messages = tuple(load_prompt("standard_rag/answer").render(values))
+        body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+        reply = agents(Request("own.standard_rag.generator.0", body)).text
+        yield Exchange(Round(lesson, "standard_rag", "hybrid", 0.0), "generator", messages, reply, "right", schema)
 
 
 @dataclass

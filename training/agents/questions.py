@@ -2,7 +2,7 @@
 
 Three kinds: questions with a gold decomposition (2WikiMultiHopQA, MuSiQue, HotpotQA's bridges), which every method
 plays; questions of one hop (Natural Questions); and multi-hop questions of which only the supporting paragraphs are
-known, for methods that answer from what one search has found.
+known, for Standard RAG, which reads them at once.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class Lesson:
     case: Case
     passages: tuple[Passage, ...]
     """Gold and distractors."""
+    gold: frozenset[str] = frozenset()
+    """Ids of the gold passages."""
 
 
 def lessons(data: Path) -> Iterator[Lesson]:
@@ -154,6 +156,7 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         return None
     passages = tuple(_passage(p) for p in paragraphs)
     kept = [_passage(p) for p in gold]
+    ids = frozenset(passage.id for passage in kept)
     source = str(row.get("source", "")).partition(" ")[0]
     if steps:
         known = Question(
@@ -170,7 +173,7 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         if any(fact.subject.count('"') % 2 for fact in case.facts):
             return None  # cut out of a title
         facts = tuple(_put_in_words(fact) for fact in case.facts)
-        return Lesson("decomposed", source, _Case(case.question, case.answers, facts), passages)
+        return Lesson("decomposed", source, _Case(case.question, case.answers, facts), passages, ids)
     if row.get("hops") == 1:
         question = question[:1].upper() + question[1:] + ("" if question.endswith("?") else "?")
         stating = [
@@ -179,9 +182,9 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
             for text in p.sentences
             if any(within(answer, text) for answer in answers)
         ]
-        return Lesson("single", source, _one(question, answers, stating), passages) if stating else None
+        return Lesson("single", source, _one(question, answers, stating), passages, ids) if stating else None
     facts = tuple(_fact(n, question, answers[0], [passage.text]) for n, passage in enumerate(kept, start=1))
-    return Lesson("whole", source, Case(question, answers, facts), passages)
+    return Lesson("whole", source, Case(question, answers, facts), passages, ids)
 
 
 def _passage(paragraph: Mapping[str, Any]) -> Passage:

@@ -16,7 +16,7 @@ from hopgraph.simulation.agents import PerfectAgents
 from hopgraph.simulation.answering import comparison, dated, earlier
 from hopgraph.simulation.case import Case, same
 from hopgraph.simulation.endpoint import Request
-from hopgraph.simulation.kit import CLAIM
+from hopgraph.simulation.kit import CLAIM, NO_ANSWER
 from hopgraph.simulation.parrag import JUDGED
 from inference.chat import Message
 from nodes.chain import Hop, written
@@ -42,7 +42,8 @@ _QUESTION = re.compile(r"(?<=<question>).*(?=</question>)", re.DOTALL)
 def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], seed: int) -> Iterator[Exchange]:
     """The readers' prompts again with other questions: the sub-questions, and one of another lesson.
 
-    What is asked about the same passages is cheap to learn: they are read once.
+    What is asked about the same passages is cheap to learn: they are read once. Where a perfect agent abstains though
+    the passages contain the answer, a reader may find it, and nothing is learned.
 
     Args:
         exchanges: Exchanges without errors among them are varied.
@@ -59,9 +60,11 @@ def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
         asked = dice.sample(asked, min(3, len(asked)))
         if dice.random() < 0.25 and decomposed:
             asked.append(dice.choice(_sub_questions(dice.choice(decomposed).case)))
-        for question in asked:
+        for question, answer in asked:
             messages = tuple(replace(message, content=_asking(question, message.content)) for message in one.messages)
-            yield _answered(agents, one, messages)
+            made = _answered(agents, one, messages)
+            if not (NO_ANSWER in made.reply and _words(answer).search(messages[-1].content)):
+                yield made
 
 
 JUDGES = frozenset({"parrag/accuracy_judge", "parrag/attribution_judge"})
@@ -339,7 +342,7 @@ def _asking(question: str, text: str) -> str:
     return _QUESTION.sub(lambda _: question, text)
 
 
-def _sub_questions(case: Case) -> list[str]:
-    """The sub-questions with known answers filled in, and with them described."""
+def _sub_questions(case: Case) -> list[tuple[str, str]]:
+    """The sub-questions with known answers filled in, and with them described, each with its answer."""
     gold = {fact.number: fact.answer for fact in case.facts}
-    return list(dict.fromkeys([*(case.ask(f, gold) for f in case.facts), *(case.ask(f, {}) for f in case.facts)]))
+    return list({case.ask(fact, known): fact.answer for known in (gold, {}) for fact in case.facts}.items())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -118,10 +119,18 @@ def chat(number: int, label: str, question: str, skill: str = "a/b") -> Chat:
     return Chat(id=str(number), skill=skill, label=label, source="s", question=question, prompt=[], completion=[])
 
 
-def test_questions_without_a_decomposition_are_enough(data, tmp_path, monkeypatch):
+def test_whole_questions_are_read_over_their_own_passages_without_an_index(data, tmp_path, monkeypatch):
     monkeypatch.setattr(build, "HELD_OUT", 10**9)
     assert main(["--data", str(data), "--to", str(tmp_path), "--kinds", "whole"]) == 0
-    assert {chat["skill"] for chat in read_chats(tmp_path / "train.jsonl")} == {"standard_rag/generator"}
+    assert not (tmp_path / "home").exists()
+    rows = list(read_chats(tmp_path / "train.jsonl"))
+    assert {row["skill"] for row in rows} == {"standard_rag/generator"}
+    for row in rows:
+        assert row["completion"][0]["content"] == '{"answer": "Bob Ray"}'
+        assert {'title="Beta (film)"', 'title="Bob Ray"'} <= set(
+            re.findall(r'title="[^"]*"', row["prompt"][-1]["content"])
+        )
+        assert row["schema"]["name"] == "standard_rag__generator"
 
 
 def test_questions_of_one_hop_are_few_where_questions_are_taken_apart():

@@ -12,7 +12,7 @@ from inference.chat import Message
 from training.agents.build import as_chat
 from training.agents.play import Exchange, Round
 from training.agents.questions import Lesson
-from training.agents.variants import DRAWN, comparing_variants, drawing_variants
+from training.agents.variants import DRAWN, comparing_variants, drawing_variants, reading_variants
 from training.lora.chats import ChatSchema
 
 OLD, YOUNG = "3 May 1942", "7 June 1950"
@@ -121,3 +121,17 @@ def test_a_comparison_has_its_own_label_where_nothing_is_decided():
     decided = replace(one, reply='{"type": "final", "answer": "Ann Lee"}')
     assert as_chat(decided)["label"] == "final"
     assert as_chat(replace(one, reply='{"answer": "3 May 1942"}'))["label"] == "decomposed"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("Ann Lee sings.", {FACTS[0].words, FACTS[1].words}), (f"Ann Lee sang on {OLD}.", {FACTS[1].words})],
+)
+def test_a_reader_is_not_taught_to_abstain_where_the_passages_have_the_answer(text, asked):
+    one = exchange("Ann Lee", shown=f"{text}\n\n<question>Who was born first?</question>")
+    one = replace(one, node="generator")
+    found = list(reading_variants([one], [one.round.lesson], seed=0))
+    assert {
+        variant.messages[-1].content.partition("<question>")[2].removesuffix("</question>") for variant in found
+    } == asked
+    assert {variant.reply for variant in found} == {'{"answer": "Not Answerable"}'}
