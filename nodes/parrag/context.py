@@ -17,7 +17,7 @@ class ParContext(Context):
     method = "parrag"
     paper: ClassVar[dict[str, Any]] = {"revision": "replace"}
     concludes = True
-    embedded: ClassVar[dict[str, Any]] = {"top_k": 3}
+    embedded: ClassVar[dict[str, Any]] = {"top_k": 3, "retriever": "hybrid"}
     paper_retriever = "dense"
 
     top_k: int = Field(default=10, ge=1, le=100, title="Top k", description="Passages a search returns.")
