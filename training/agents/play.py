@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from hopgraph.evaluation.metrics import exact_match
@@ -99,6 +99,13 @@ class Exchange:
         return ended_well and not self.repeats
 
 
+def answered(agents: PerfectAgents, one: Exchange, messages: tuple[Message, ...]) -> Exchange:
+    """The exchange with other messages, and the right reply to them."""
+    body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+    reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
+    return replace(one, messages=messages, reply=reply, outcome="right")
+
+
 MISSING = 0.08
 """Share of questions of which a gold passage is missing."""
 
@@ -122,10 +129,8 @@ def read_at_once(lessons: Sequence[Lesson], seed: int) -> Iterator[Exchange]:
         shown += dice.sample(others, min(dice.randrange(4), len(others)))
         dice.shuffle(shown)
         values = {"question": quoted(lesson.case.question), "evidence": "\n".join(passage_blocks(shown))}
-        messages = tuple(load_prompt("standard_rag/answer").render(values))
-        body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
-        reply = agents(Request("own.standard_rag.generator.0", body)).text
-        yield Exchange(Round(lesson, "standard_rag", "hybrid", 0.0), "generator", messages, reply, "right", schema)
+        one = Exchange(Round(lesson, "standard_rag", "hybrid", 0.0), "generator", (), "", "right", schema)
+        yield answered(agents, one, tuple(load_prompt("standard_rag/answer").render(values)))
 
 
 @dataclass

@@ -156,7 +156,7 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         return None
     passages = tuple(_passage(p) for p in paragraphs)
     kept = [_passage(p) for p in gold]
-    ids = frozenset(passage.id for passage in kept)
+    gold_ids = frozenset(passage.id for passage in kept)
     source = str(row.get("source", "")).partition(" ")[0]
     if steps:
         known = Question(
@@ -173,7 +173,7 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
         if any(fact.subject.count('"') % 2 for fact in case.facts):
             return None  # cut out of a title
         facts = tuple(_put_in_words(fact) for fact in case.facts)
-        return Lesson("decomposed", source, _Case(case.question, case.answers, facts), passages, ids)
+        return Lesson("decomposed", source, _Case(case.question, case.answers, facts), passages, gold_ids)
     if row.get("hops") == 1:
         question = question[:1].upper() + question[1:] + ("" if question.endswith("?") else "?")
         stating = [
@@ -182,9 +182,9 @@ def _lesson(row: Mapping[str, Any], where: str, steps: tuple[SubQuestion, ...]) 
             for text in p.sentences
             if any(within(answer, text) for answer in answers)
         ]
-        return Lesson("single", source, _one(question, answers, stating), passages, ids) if stating else None
+        return Lesson("single", source, _one(question, answers, stating), passages, gold_ids) if stating else None
     facts = tuple(_fact(n, question, answers[0], [passage.text]) for n, passage in enumerate(kept, start=1))
-    return Lesson("whole", source, Case(question, answers, facts), passages, ids)
+    return Lesson("whole", source, Case(question, answers, facts), passages, gold_ids)
 
 
 def _passage(paragraph: Mapping[str, Any]) -> Passage:

@@ -15,14 +15,12 @@ from hopgraph.evaluation.metrics import normalise
 from hopgraph.simulation.agents import PerfectAgents
 from hopgraph.simulation.answering import comparison, dated, earlier
 from hopgraph.simulation.case import Case, same
-from hopgraph.simulation.endpoint import Request
 from hopgraph.simulation.kit import CLAIM, NO_ANSWER
 from hopgraph.simulation.parrag import JUDGED
-from inference.chat import Message
 from nodes.chain import Hop, written
 from nodes.kit.rendering import quoted
 from prompts.loader import load_prompt
-from training.agents.play import Exchange
+from training.agents.play import Exchange, answered
 from training.agents.questions import Lesson
 
 READERS = frozenset(
@@ -62,7 +60,7 @@ def reading_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
             asked.append(dice.choice(_sub_questions(dice.choice(decomposed).case)))
         for question, answer in asked:
             messages = tuple(replace(message, content=_asking(question, message.content)) for message in one.messages)
-            made = _answered(agents, one, messages)
+            made = answered(agents, one, messages)
             if not (NO_ANSWER in made.reply and _words(answer).search(messages[-1].content)):
                 yield made
 
@@ -92,7 +90,7 @@ def judging_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], s
             answer = dice.choice(lessons).case.answers[0]
         begin, end = judged.span("answer")
         text = shown[:begin] + answer + shown[end:]
-        yield _answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
+        yield answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
 
 
 DECOMPOSERS = frozenset({"compactrag/decomposer", "parrag/planner", "prism/analyzer", "probtree/decomposer"})
@@ -122,7 +120,7 @@ def decomposing_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson
             continue
         for skill in sorted(DECOMPOSERS & patterns.keys()):
             one = _about(lesson, dice.choice(patterns[skill]))
-            yield _answered(agents, one, one.messages)
+            yield answered(agents, one, one.messages)
         if "hanrag/refiner" in patterns:
             yield from _chain(agents, lesson, patterns["hanrag/refiner"][0], dice)
 
@@ -134,7 +132,7 @@ def _chain(agents: PerfectAgents, lesson: Lesson, pattern: Exchange, dice: rando
     chain: list[Hop] = []
     while True:
         values = {"question": quoted(lesson.case.question), "chain": "\n".join(written(chain)) or "(none)"}
-        made = _answered(agents, one, tuple(prompt.render(values)))
+        made = answered(agents, one, tuple(prompt.render(values)))
         asked = json.loads(made.reply)["question"]
         form = lesson.case.form_of(asked)
         if form is None or made.repeats:
@@ -176,7 +174,7 @@ def adding_variants(exchanges: Iterable[Exchange], lessons: Sequence[Lesson], se
         if labels:
             left = ", ".join(sorted(dice.sample(labels, dice.randrange(len(labels))), key=labels.index)) or "(none)"
             text = shown[: current.start()] + left + shown[current.end() :]
-            yield _answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
+            yield answered(agents, one, (*one.messages[:-1], replace(one.messages[-1], content=text)))
 
 
 def comparing_variants(exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
@@ -328,13 +326,6 @@ def _put(text: str, values: Sequence[str], drawn: Sequence[str]) -> str:
 def _words(*texts: str) -> re.Pattern[str]:
     """A pattern of texts as whole words: "Peru" is not found in "Peruvian"."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, texts))})(?!\w)")
-
-
-def _answered(agents: PerfectAgents, one: Exchange, messages: tuple[Message, ...]) -> Exchange:
-    """The exchange with other messages, and the right reply to them."""
-    body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
-    reply = agents(Request(f"variant.{one.round.method}.{one.node}.0", body)).text
-    return replace(one, messages=messages, reply=reply, outcome="right")
 
 
 def _asking(question: str, text: str) -> str:
