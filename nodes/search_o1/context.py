@@ -15,7 +15,7 @@ class SearchO1Context(Context):
     method = "search_o1"
     paper_retriever = "dense"  # as PruneRAG measures it; its own paper asks a web search
     paper: ClassVar[dict[str, Any]] = {"top_k": 10}
-    embedded: ClassVar[dict[str, Any]] = {"max_searches": 4}
+    embedded: ClassVar[dict[str, Any]] = {"max_searches": 4, "max_turns": 5}
 
     max_searches: int = Field(default=10, ge=0, le=50, title="Searches", description="Maximum number of searches.")
     max_turns: int = Field(
